@@ -1,0 +1,1 @@
+"""Geode: one registry, one search, one gate and one record for the tools of an LLM agent."""

@@ -1,0 +1,130 @@
+"""The closed union of events: the only thing a front end needs to read.
+
+Every stage of the gate emits one. An event is a fact that has happened; whoever listens
+cannot change the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .call import Call, Verdict
+from .messages import ToolResult
+
+__all__ = [
+    "ApprovalAnswered",
+    "ApprovalRequested",
+    "CallDecided",
+    "CallExecuting",
+    "CallFinished",
+    "CallProgress",
+    "CallStarted",
+    "CallVerified",
+    "Event",
+    "EventSink",
+    "ServerChanged",
+    "ToolsChanged",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A call arrived at the gate."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallDecided:
+    """The policies have spoken."""
+
+    call: Call
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """A person is being asked; the tool's own clock has not started."""
+
+    call: Call
+    approval_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswered:
+    """A person has answered, or the request expired."""
+
+    call: Call
+    approval_id: str
+    approved: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallExecuting:
+    """The intent is recorded and the tool starts now."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """The tool reports how far it is; `fraction` is 0..1 or None."""
+
+    call: Call
+    message: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallVerified:
+    """The tool's own check of its work has run."""
+
+    call: Call
+    ok: bool
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """The outcome is recorded; nothing more will come for this call."""
+
+    call: Call
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsChanged:
+    """The registry has a new snapshot."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChanged:
+    """An MCP server moved to another state."""
+
+    server: str
+    state: str
+    error: str = ""
+
+
+Event = (
+    CallStarted
+    | CallDecided
+    | ApprovalRequested
+    | ApprovalAnswered
+    | CallExecuting
+    | CallProgress
+    | CallVerified
+    | CallFinished
+    | ToolsChanged
+    | ServerChanged
+)
+
+EventSink = Callable[[Event], None]
+"""Takes an event at once and never blocks."""
