@@ -11,7 +11,7 @@ step() {
 }
 step lint "$bin/ruff" check --quiet .
 step format "$bin/ruff" format --check --quiet .
-step types "$bin/basedpyright" --level error
+step types "$bin/basedpyright" --level error --pythonpath "$bin/python"
 step floors "$bin/lint-imports" --no-cache
 step sizes "$bin/python" scripts/check_sizes.py
 step licences "$bin/python" scripts/check_licences.py

@@ -32,14 +32,12 @@ def licence_of(name: str) -> str | None:
         return None
     if name in KNOWN:
         return KNOWN[name]
-    expression = about.get("License-Expression")
-    if expression:
-        return expression
-    classified = [c.rsplit("::", 1)[-1].strip() for c in about.get_all("Classifier", []) if c.startswith("License ::")]
+    if "License-Expression" in about:
+        return about["License-Expression"]
+    classified = [c.rsplit("::", 1)[-1].strip() for c in about.get_all("Classifier") or [] if c.startswith("License ::")]
     if classified:
         return " OR ".join(classified)
-    stated = (about.get("License") or "").strip()
-    return stated.splitlines()[0] if stated else ""
+    return about["License"].strip().partition("\n")[0] if "License" in about else ""
 
 
 def judge(licence: str) -> str:
