@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from .messages import SideEffects
+
 __all__ = [
     "ConfigError",
     "Denied",
@@ -137,9 +139,18 @@ class ServerUnavailable(Missing):
 
 
 class ToolFailed(GeodeError):
-    """The tool ran and failed in a way its caller can act on."""
+    """The tool ran and failed in a way its caller can act on.
+
+    Args:
+        side_effects: what is known about changes made before the failure; None leaves it to
+            the tool's declaration (a tool that can change things: unknown).
+    """
 
     code = "tool_failed"
+
+    def __init__(self, message: str, *, fix: str = "", side_effects: SideEffects | None = None) -> None:
+        super().__init__(message, fix=fix)
+        self.side_effects = side_effects
 
 
 class ToolTimeout(ToolFailed):
