@@ -1,0 +1,5 @@
+"""`python -m geode`: the same as the `geode` command."""
+
+from geode.cli.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""The command line: `geode COMMAND …` (the contract is in docs/commands.md)."""

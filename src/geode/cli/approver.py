@@ -1,0 +1,90 @@
+"""Asks the person at the terminal; without a terminal there is nobody to ask, and it says so at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import sys
+from datetime import UTC, datetime
+
+from ..core.ports import ApprovalAnswer, ApprovalRequest
+from .invocation import on_terminal, principal
+from .render import paint, visible
+
+__all__ = ["TerminalApprover"]
+
+
+class TerminalApprover:
+    """An `Approver` at the terminal: shows exactly what will run and why, and takes y or n.
+
+    Questions come one at a time; the answer must be typed after the question is shown
+    (what was typed before is dropped), and anything but yes is no.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """The person's answer; `answered=False` when stdin or stderr is no terminal or time ran out."""
+        if not on_terminal():
+            return ApprovalAnswer(False, by="", reason="no terminal to ask at", answered=False)
+        async with self._turn:
+            seconds = (request.expires_at - datetime.now(UTC)).total_seconds()
+            _show(request, seconds)
+            line = await _read_line(seconds)
+        if line is None:
+            print("\nno answer in time: not run", file=sys.stderr)
+            return ApprovalAnswer(False, by=principal(), reason="no answer in time", answered=False)
+        if line.strip().lower() in {"y", "yes", "j", "ja", "네", "예"}:
+            return ApprovalAnswer(True, by=principal())
+        return ApprovalAnswer(False, by=principal(), reason="the person said no")
+
+
+def _show(request: ApprovalRequest, seconds: float) -> None:
+    err = sys.stderr
+    call = request.call
+    print(paint(f"\n{visible(call.tool)} needs your approval", "yellow", err), file=err)
+    for line in visible(request.view).splitlines() or ["(no arguments)"]:
+        print(f"  | {line}", file=err)
+    print(f"  why: {visible(request.verdict.reason) or 'no rule allows it'}", file=err)
+    for impact in request.verdict.impacts:
+        print(f"  effect: {impact.kind.value} {visible(impact.target)} ({impact.scope.value})", file=err)
+    print(f"  asked by: {call.origin.value}, in {visible(str(call.cwd))}, mode {visible(call.mode)}", file=err)
+    print(f"Run it? [y/N] (waits {max(0, round(seconds))} s) ", end="", file=err, flush=True)
+
+
+async def _read_line(seconds: float) -> str | None:
+    """One line from the terminal, or None when the time is over."""
+    _drop_typed_ahead()
+    stop = asyncio.Event()
+    thread = asyncio.get_running_loop().run_in_executor(None, _wait_line, seconds, stop)
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        stop.set()
+        raise
+
+
+def _wait_line(seconds: float, stop: asyncio.Event) -> str | None:
+    """Poll the terminal so that cancellation never leaves a thread that eats the next line."""
+    if os.name == "nt":  # select() takes no terminal there
+        return sys.stdin.readline() or None
+    waited = 0.0
+    while waited < seconds and not stop.is_set():
+        ready, _, _ = select.select([sys.stdin], [], [], 0.1)
+        if ready:
+            line = sys.stdin.readline()
+            return line if line else None
+        waited += 0.1
+    return None
+
+
+def _drop_typed_ahead() -> None:
+    try:
+        import termios
+
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    except (ImportError, OSError, ValueError):
+        return
+

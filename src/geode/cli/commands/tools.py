@@ -1,0 +1,268 @@
+"""`geode tools`: list, search, show, call and export tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...core.effects import Origin
+from ...core.errors import UsageError
+from ...core.events import CallProgress, Event
+from ...core.messages import Status, ToolResult
+from .. import render
+from ..errors import exit_code_of
+from ..inputs import arguments_from
+from ..invocation import Invocation
+from ..parser import CommandParser, add_command, add_group, add_paging, words_of
+
+if TYPE_CHECKING:
+    from ...tools.registry import ToolEntry
+
+__all__ = ["configure"]
+
+
+def configure(parser: CommandParser) -> None:
+    """Fill in `geode tools`."""
+    group = add_group(parser)
+    listing = add_command(group, "list", "every tool, and where it comes from", _list)
+    listing.add_argument("--source", metavar="S", help="only of this source: builtin, definitions, mcp:NAME, …")
+    add_paging(listing)
+    search = add_command(group, "search", "find a tool in plain words", _search)
+    search.add_argument("query", nargs="+", help="what you want to do")
+    search.add_argument("--limit", type=int, default=5, choices=range(1, 51), metavar="N", help="at most N (1-50)")
+    show = add_command(group, "show", "description, arguments and effects of a tool", _show)
+    show.add_argument("name")
+    call = add_command(group, "call", "run a tool: checked, contained, recorded", _call)
+    call.add_argument("name")
+    call.add_argument("--args", dest="arguments", default="{}", metavar="JSON", help="JSON, @FILE or - for stdin")
+    call.add_argument("--node", metavar="N", help="pipeline node that makes the call")
+    call.add_argument("--idempotency-key", metavar="K", help="a second call with this key returns the first result")
+    call.add_argument("--allow", action="append", default=[], metavar="TOOL", help="you ask for this tool explicitly")
+    export = add_command(group, "export", "all tools in a provider's form", _export)
+    export.add_argument("--format", choices=("anthropic", "openai", "mcp"), required=True)
+    export.add_argument("--defer", action="store_true", help="mark tools to be loaded when found (anthropic)")
+
+
+# ---------------------------------------------------------------- list, search, show
+
+
+def _list(run: Invocation) -> int:
+    async def collect() -> list[ToolEntry]:
+        async with run.runtime(ask=False) as runtime:
+            return list(runtime.registry.snapshot().entries)
+
+    wanted = run.args.source
+    entries = [e for e in run.run(collect) if wanted is None or e.source == wanted]
+    page = render.page(entries, run.args.limit, run.args.cursor)
+    rows = [_row(entry) for entry in page.items]
+    document = {"tools": rows, "count": page.total, "next_cursor": page.next_cursor}
+
+    def people() -> None:
+        columns = ["name", "source", "category", "effects", "status"]
+        render.table(columns, [[_words(r.get(c)) for c in columns] for r in rows], empty="no tools")
+        if page.next_cursor:
+            render.note(f"{len(rows)} of {page.total}; go on with --cursor {page.next_cursor}")
+
+    run.show(document, people)
+    return 0
+
+
+def _row(entry: ToolEntry) -> dict[str, Any]:
+    spec = entry.spec
+    return {
+        "name": entry.name,
+        "source": entry.source,
+        "server": spec.server,
+        "category": spec.category,
+        "effects": None if spec.effects is None else sorted(spec.effects),
+        "deferred": False,
+        "status": entry.status,
+        "reason": entry.reason,
+        "description": _first_line(spec.description),
+    }
+
+
+def _words(value: Any) -> str:
+    if value is None:
+        return "undeclared"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return str(value)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
+
+
+def _search(run: Invocation) -> int:
+    query = words_of(run.args.query)
+    if not query:
+        raise UsageError("the query is empty", fix='geode tools search "read a PDF"')
+
+    async def look() -> dict[str, Any]:
+        async with run.runtime(ask=False) as runtime:
+            answer = runtime.search.search(query, limit=run.args.limit)
+            return {"query": query, **answer.to_json()}
+
+    document = run.run(look)
+
+    def people() -> None:
+        if document["not_found"]:
+            print(f"nothing found: {render.plain(str(document['reason']))}")
+        rows = [[h["name"], h["server"], h["band"], _first_line(h["description"])] for h in document["results"]]
+        if rows:
+            render.table(["name", "server", "match", "description"], rows)
+        render.note(f"{document['searched']} tools searched in {document['duration_ms']:.1f} ms")
+
+    run.show(document, people)
+    return 0
+
+
+def _show(run: Invocation) -> int:
+    async def find() -> ToolEntry:
+        async with run.runtime(ask=False) as runtime:
+            return runtime.registry.entry(run.args.name)
+
+    entry = run.run(find)
+    spec = entry.spec
+    document = {
+        **_row(entry),
+        "description": spec.description,
+        "title": spec.title,
+        "original_name": spec.original_name,
+        "idempotent": spec.idempotent,
+        "timeout_seconds": spec.timeout,
+        "parameters": dict(spec.parameters),
+        "output_schema": spec.output_schema,
+        "examples": [dict(e) for e in spec.examples],
+        "digest": entry.digest,
+    }
+    run.show(document, lambda: _describe(document))
+    return 0
+
+
+def _describe(tool: Mapping[str, Any]) -> None:
+    print(render.paint(render.plain(tool["name"]), "bold"))
+    print(render.plain(tool["description"]))
+    print(f"\nsource {tool['source']} · effects: {_words(tool['effects'])} · timeout {tool['timeout_seconds']:g} s")
+    properties: Mapping[str, Any] = tool["parameters"].get("properties", {})
+    required = set(tool["parameters"].get("required", []))
+    print()
+    rows = [
+        [name, _kind(schema), "required" if name in required else "", schema.get("description", "")]
+        for name, schema in properties.items()
+        if isinstance(schema, dict)
+    ]
+    render.table(["argument", "type", "", "description"], rows, empty="it takes no arguments")
+    for example in tool["examples"]:
+        print(f"\nexample: geode tools call {tool['name']} --args '{json.dumps(example, ensure_ascii=False)}'")
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "type" in schema:
+        kind = schema["type"]
+        return "/".join(kind) if isinstance(kind, list) else str(kind)
+    return "one of" if "enum" in schema else "any"
+
+
+# ---------------------------------------------------------------- call
+
+
+def _call(run: Invocation) -> int:
+    args = run.args
+    arguments = arguments_from(args.arguments)
+
+    async def call() -> ToolResult:
+        async with run.runtime(_progress) as runtime:
+            return await runtime.call(
+                args.name,
+                arguments,
+                origin=Origin.CLI,
+                session=run.session,
+                node=args.node,
+                idempotency_key=args.idempotency_key,
+                principal=run.principal,
+                requested=frozenset(args.allow),
+            )
+
+    result = run.run(call)
+    run.show(_document(result), lambda: _print_result(result))
+    return _exit_code(result)
+
+
+def _document(result: ToolResult) -> dict[str, Any]:
+    """The contract's document. `content` holds the blocks; `text` is all that is readable in one string."""
+    document: dict[str, Any] = {
+        "status": result.status.value,
+        "tool": result.tool,
+        "content": [block.to_json() for block in result.content],
+        "text": result.text,
+        "structured": result.structured,
+        "call_id": result.call_id,
+        "duration_ms": round(result.duration_ms, 3),
+        "side_effects": result.side_effects.value,
+        "verdict": result.verdict,
+        "details": dict(result.details),
+    }
+    if result.status is not Status.OK:
+        code = result.error_code or result.status.value
+        document["error"] = {"code": code, "message": result.text, "fix": str(result.details.get("fix", ""))}
+    return document
+
+
+def _print_result(result: ToolResult) -> None:
+    out = sys.stdout if result.status in {Status.OK, Status.ERROR} else sys.stderr
+    text = render.plain(result.text)
+    if text:
+        print(text, file=out)
+    parts = [result.tool, result.status.value.replace("_", " "), f"{result.duration_ms:.0f} ms"]
+    if result.side_effects.value != "none":
+        parts.append(f"side effects: {result.side_effects.value}")
+    parts.append(result.call_id)
+    colour = {"ok": "green", "needs_approval": "yellow"}.get(result.status.value, "red")
+    print(render.paint(render.plain(" · ".join(parts)), colour, sys.stderr), file=sys.stderr)
+
+
+def _exit_code(result: ToolResult) -> int:
+    match result.status:
+        case Status.OK:
+            return 0
+        case Status.DENIED:
+            return 3
+        case Status.NEEDS_APPROVAL:
+            return 4
+        case Status.ERROR:
+            return exit_code_of(result.error_code)
+
+
+def _progress(event: Event) -> None:
+    """Progress of a running tool, on a terminal only."""
+    if isinstance(event, CallProgress) and sys.stderr.isatty():
+        share = "" if event.fraction is None else f" {event.fraction:.0%}"
+        render.note(f"{event.call.tool}:{share} {event.message}")
+
+
+# ---------------------------------------------------------------- export
+
+
+def _export(run: Invocation) -> int:
+    args = run.args
+    if args.defer and args.format != "anthropic":
+        raise UsageError("--defer is for --format anthropic", fix="leave --defer out")
+
+    async def export() -> list[dict[str, Any]]:
+        async with run.runtime(ask=False) as runtime:
+            registry = runtime.registry
+            if args.format == "openai":
+                return registry.to_openai_tools()
+            if args.format == "anthropic":
+                return registry.to_anthropic_tools_with_defer() if args.defer else registry.to_anthropic_tools()
+            from ...tools.formats import to_mcp
+
+            return [to_mcp(e.spec) for e in registry.snapshot().entries if e.status == "active"]
+
+    tools = run.run(export)
+    render.emit_json({"format": args.format, "tools": tools, "count": len(tools)})
+    return 0

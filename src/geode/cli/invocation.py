@@ -1,0 +1,219 @@
+"""One run of one command: where, as whom, for whom, and the parts of Geode it opens.
+
+A command opens only what it needs: `policy check` needs no database, `audit list` no tools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..core.errors import UsageError
+from ..core.events import EventSink
+from . import render
+from .errors import Terminated
+from .parser import Globals
+
+if TYPE_CHECKING:
+    from ..config.settings import Settings
+    from ..policy.engine import PolicyEngine
+    from ..runtime import GeodeRuntime
+    from ..store.database import Database
+
+__all__ = ["Invocation", "principal", "session_of"]
+
+T = TypeVar("T")
+
+
+def principal() -> str:
+    """The operating system's name for the person at the keyboard."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in many containers
+        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "local"
+
+
+def session_of(project: Path) -> str:
+    """The session all command line calls of one project share, so that one command reads `result:ID` of another."""
+    return "cli-" + hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+
+
+class Invocation:
+    """What a command gets.
+
+    Attributes:
+        args: the parsed options of the command itself.
+        json: True when one JSON document is wanted.
+    """
+
+    def __init__(self, args: argparse.Namespace, options: Globals) -> None:
+        self.args = args
+        self.json = options.json
+        self._options = options
+
+    # ------------------------------------------------------------ where
+
+    @cached_property
+    def project(self) -> Path:
+        """The project directory, absolute and existing.
+
+        Raises:
+            UsageError: it does not exist, is no directory or cannot be entered.
+        """
+        given = self._options.project
+        try:
+            path = Path(given).expanduser() if given is not None else Path.cwd()
+            real = path.resolve(strict=True)
+        except FileNotFoundError:
+            where = repr(given) if given is not None else "the current directory"
+            raise UsageError(f"project directory {where} does not exist", fix="give one: --project DIR") from None
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UsageError(f"project directory {given!r} cannot be used: {error}", fix="--project DIR") from None
+        if not real.is_dir():
+            raise UsageError(f"project {str(real)!r} is not a directory", fix="give a directory: --project DIR")
+        if not os.access(real, os.R_OK | os.X_OK):
+            raise UsageError(f"project directory {str(real)!r} cannot be read by this user", fix="chmod u+rx it")
+        return real
+
+    @cached_property
+    def home(self) -> Path:
+        """Geode's data directory, absolute; not created here."""
+        given = self._options.home
+        if given is not None and not given.strip():
+            raise UsageError("--home is empty", fix="give a directory, or leave it out for ~/.geode")
+        if given is None:
+            from ..config.home import default_home
+
+            return default_home()
+        try:
+            return Path(given).expanduser().absolute()
+        except (RuntimeError, ValueError) as error:
+            raise UsageError(f"--home {given!r} cannot be used: {error}", fix="give a directory") from None
+
+    @property
+    def mode(self) -> str | None:
+        """The policy mode that was given, or None."""
+        return self._options.mode
+
+    @property
+    def session(self) -> str:
+        return session_of(self.project)
+
+    @property
+    def principal(self) -> str:
+        return principal()
+
+    # ------------------------------------------------------------ parts of Geode
+
+    @cached_property
+    def overrides(self) -> Mapping[str, Any]:
+        """Settings given on the command line."""
+        return {"mode": self.mode} if self.mode is not None else {}
+
+    @cached_property
+    def trusted(self) -> bool:
+        """True when this user has trusted what the project brings, as it is now."""
+        from ..config.trust import TrustStore
+
+        return TrustStore(self.home).state(self.project).state == "trusted"
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Settings of all layers.
+
+        Raises:
+            ConfigError: a settings file cannot be used; names file and line.
+        """
+        from ..config.settings import load_settings
+
+        settings = load_settings(self.project, self.home, trusted=self.trusted, overrides=self.overrides)
+        for text in settings.notices:
+            render.note(f"note: {text}")
+        return settings
+
+    @cached_property
+    def policy(self) -> PolicyEngine:
+        from ..policy.engine import PolicyEngine
+
+        return PolicyEngine.from_settings(self.settings)
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """The database alone, opened and closed."""
+        from ..config.home import ensure_home
+        from ..store.database import Database
+
+        home = ensure_home(self.home)
+        database = Database.open(self.settings.database_url, home=home)
+        try:
+            yield database
+        finally:
+            database.close()
+
+    @asynccontextmanager
+    async def runtime(self, events: EventSink | None = None, *, ask: bool = True) -> AsyncIterator[GeodeRuntime]:
+        """Everything, wired; closed at the end.
+
+        Args:
+            events: sees every event.
+            ask: ask at the terminal when a call needs approval.
+        """
+        from ..runtime import GeodeRuntime
+        from .approver import TerminalApprover
+
+        approver = TerminalApprover() if ask else None
+        runtime = GeodeRuntime.create(self.project, self.home, mode=self.mode, approver=approver, events=events)
+        async with runtime:
+            yield runtime
+
+    # ------------------------------------------------------------ running and showing
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine to its end; Ctrl-C and SIGTERM cancel it, and everything below cleans up."""
+        with asyncio.Runner() as runner:
+            return runner.run(_with_sigterm(make))
+
+    def show(self, document: Mapping[str, Any], people: Callable[[], None]) -> None:
+        """Print the JSON document, or call `people` to print for a reader."""
+        if self.json:
+            render.emit_json(document)
+        else:
+            people()
+
+
+async def _with_sigterm(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    ended: list[int] = []
+
+    def end() -> None:
+        ended.append(signal.SIGTERM)
+        task.cancel()
+
+    try:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+    except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
+        return await make()
+    try:
+        return await make()
+    except asyncio.CancelledError:
+        if ended:
+            raise Terminated from None
+        raise
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+
+
+def on_terminal() -> bool:
+    """True when a person can be asked: stdin and stderr are both terminals."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
