@@ -1,0 +1,1 @@
+"""Where are free docks, and where should the van go next?"""
