@@ -1,0 +1,1 @@
+"""Containment: what a call may touch on this machine, enforced by the operating system."""
