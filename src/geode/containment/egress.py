@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -43,12 +43,22 @@ def address_scope(address: str) -> Scope:
     return Scope.INTERNET if public else Scope.PRIVATE_NET
 
 
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""Host name and port -> addresses; raises OSError."""
+
+
+async def _system_resolve(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(info[4][0]) for info in found))
+
+
 class _CheckedBackend(httpcore2.AsyncNetworkBackend):
     """Dials only addresses whose scope lies in `reach`."""
 
-    def __init__(self, reach: frozenset[Scope]) -> None:
+    def __init__(self, reach: frozenset[Scope], resolve: Resolve) -> None:
         self._inner = httpcore2.AnyIOBackend()
         self._reach = reach
+        self._resolve = resolve
 
     async def connect_tcp(
         self,
@@ -58,12 +68,10 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = await self._resolve(host, port)
         except OSError as error:
             raise ToolFailed(f"{host} cannot be resolved: {error.strerror or error}", fix="check the address") from error
-        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
         for address in addresses:
             scope = address_scope(address)
             if scope not in self._reach:
@@ -76,6 +84,9 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 class GuardedClient:
     """The `Http` port of the runtime. One connection pool a request: nothing outlives its check."""
+
+    def __init__(self, resolve: Resolve = _system_resolve) -> None:
+        self._resolve = resolve
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """See `core.ports.Http.send`."""
@@ -90,7 +101,7 @@ class GuardedClient:
 
     async def _follow(self, request: HttpRequest) -> HttpResponse:
         method, url, body, headers = request.method.upper(), request.url, request.body, dict(request.headers)
-        async with httpcore2.AsyncConnectionPool(network_backend=_CheckedBackend(request.reach)) as pool:
+        async with httpcore2.AsyncConnectionPool(network_backend=_CheckedBackend(request.reach, self._resolve)) as pool:
             for _ in range(_MAX_REDIRECTS + 1):
                 _check_url(url)
                 response = await self._once(pool, method, url, headers, body, request.max_bytes)

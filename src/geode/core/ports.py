@@ -337,7 +337,13 @@ class ResultStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """An outgoing request; the port guards addresses and redirects."""
+    """An outgoing request; the port guards addresses and redirects.
+
+    Attributes:
+        timeout: seconds for the whole exchange, redirects included.
+        max_bytes: size of the body that is read; a longer one is an error.
+        reach: scopes the resolved address may lie in; the gate narrows it to what was allowed.
+    """
 
     method: str
     url: str
@@ -345,10 +351,13 @@ class HttpRequest:
     body: bytes | None = None
     timeout: float = 30.0
     max_bytes: int = 16 * 1024 * 1024
+    reach: frozenset[Scope] = frozenset({Scope.INTERNET})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResponse:
+    """The final answer; `url` is where it came from, after redirects."""
+
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -358,7 +367,14 @@ class HttpResponse:
 class Http(Protocol):
     """Sends requests after the address check."""
 
-    async def send(self, request: HttpRequest) -> HttpResponse: ...
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Send, following redirects, each checked again.
+
+        Raises:
+            Denied: the address lies outside `request.reach`.
+            ToolFailed: no answer, too large, too slow, too many redirects.
+        """
+        ...
 
 
 class Clock(Protocol):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.call import Call, Verdict
-from ..core.effects import Effect
+from ..core.effects import Effect, Scope
 from ..core.errors import (
     Denied,
     GeodeError,
@@ -26,10 +26,10 @@ from ..core.errors import (
     UsageError,
 )
 from ..core.messages import SideEffects
-from ..core.ports import Clock, ProcessOutcome, ProcessRunner, ProcessSpec
+from ..core.ports import Clock, Http, HttpRequest, HttpResponse, ProcessOutcome, ProcessRunner, ProcessSpec
 from ..tools.tool import FunctionTool, Problem, ToolContext, ToolOutput, Verification, raw_callable
 
-__all__ = ["Executed", "GuardedRunner", "describe", "execute"]
+__all__ = ["Executed", "GuardedHttp", "GuardedRunner", "describe", "execute"]
 
 _NOTHING_CHANGED = (UsageError, Denied, Missing, PathEscape, NotStored)
 """Errors that a tool raises before it changes anything."""
@@ -59,6 +59,21 @@ class GuardedRunner:
             readable=tuple(dict.fromkeys((*spec.readable, *hidden, self._root))),
         )
         return await self._inner.run(spec)
+
+
+_NETWORKS = {Scope.INTERNET, Scope.PRIVATE_NET, Scope.LOOPBACK}
+
+
+class GuardedHttp:
+    """The network as one call may use it: only addresses in scopes that the verdict names."""
+
+    def __init__(self, inner: Http, verdict: Verdict) -> None:
+        self._inner = inner
+        self._reach = frozenset(i.scope for i in verdict.impacts if i.scope in _NETWORKS)
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """See `Http.send`."""
+        return await self._inner.send(replace(request, reach=self._reach))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ from ..tools.registry import ToolEntry, ToolRegistry
 from ..tools.tool import ToolContext
 from .answers import denied, failed, not_cleared, repeated, stored_form, verification_text
 from .decide import Clearance, Desk
-from .execute import Executed, GuardedRunner, describe, execute
+from .execute import Executed, GuardedHttp, GuardedRunner, describe, execute
 from .record import Recorder
 from .resolve import Resolved, judge, resolve
 from .shape import OutputLimits, Redacts, shape
@@ -200,7 +200,7 @@ class Gate:
             runner=GuardedRunner(parts.runner, call, verdict) if parts.runner else None,
             results=parts.results,
             caller=_ChildCaller(self, call),
-            http=parts.http,
+            http=GuardedHttp(parts.http, verdict) if parts.http else None,
         )
 
     async def _shaped(self, resolved: Resolved, entry: ToolEntry, verdict: Verdict, executed: Executed) -> ToolResult:
