@@ -1,0 +1,1 @@
+"""Tools to act: change files, run commands and code."""

@@ -1,0 +1,1 @@
+"""Tools to see: files and documents."""
