@@ -1,0 +1,1 @@
+"""Pure functions that read text: shell commands and secrets."""

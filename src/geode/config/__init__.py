@@ -1,0 +1,1 @@
+"""Settings in layers, the home directory, and project trust."""
