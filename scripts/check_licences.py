@@ -34,7 +34,9 @@ def licence_of(name: str) -> str | None:
         return KNOWN[name]
     if "License-Expression" in about:
         return about["License-Expression"]
-    classified = [c.rsplit("::", 1)[-1].strip() for c in about.get_all("Classifier") or [] if c.startswith("License ::")]
+    classified = [
+        c.rsplit("::", 1)[-1].strip() for c in about.get_all("Classifier") or [] if c.startswith("License ::")
+    ]
     if classified:
         return " OR ".join(classified)
     return about["License"].strip().partition("\n")[0] if "License" in about else ""

@@ -12,7 +12,7 @@ partly() { # partly NAME OPTION FOLDERS: a part of the suite under other conditi
     name=$1 option=$2; shift 2
     printf '\n== %s: %s\n' "$name" "$*"
     status=0
-    scripts/confined.sh "$option" -- "$py" -m pytest -q -n 2 -m "not slow" -p no:cacheprovider "$@" </dev/null || status=$?
+    "$py" scripts/confined.py "$option" -- "$py" -m pytest -q -n 2 -m "not slow" -p no:cacheprovider "$@" </dev/null || status=$?
     [ "$status" != 77 ] || { echo "skipped on this machine ($name)"; [ -z "${CI:-}" ] || exit 1; return 0; }
     [ "$status" = 0 ] || exit "$status"
 }
