@@ -2,9 +2,9 @@
 
     confined.py [--user] [--offline] -- COMMAND...
 
-`--user` (needs root): a user without a name, a group, a capability or a home on this system; folders that only root may
-enter are replaced by empty ones, with this project (read-only) and its Python put back. `--offline`: a network namespace
-of its own. Exits 77 when this machine cannot do it, otherwise with the command's exit code.
+`--user` (needs root): a user without a name, a group, a capability or a home on this system; folders that only root
+may enter are replaced by empty ones, with this project (read-only) and its Python put back. `--offline`: a network
+namespace of its own. Exits 77 when this machine cannot do it, otherwise with the command's exit code.
 """
 
 from __future__ import annotations
