@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..core.errors import GeodeError, InvalidArguments, UnknownTool
@@ -44,8 +45,8 @@ def guarded(run: Callable[[], int], *, json: bool, words: Sequence[str]) -> int:
         _say(error, json=json)
         return error.exit_code
     except BaseExceptionGroup as group:
-        return guarded(lambda: _raise_first(group), json=json, words=words)
-    except Exception as error:  # the last line of defence: a log file, never a traceback
+        return guarded(partial(_raise_first, group), json=json, words=words)
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a log file, never a traceback
         _say(_unexpected(error, words), json=json, code="unexpected")
         return 1
 

@@ -125,7 +125,7 @@ class Invocation:
         """True when this user has trusted what the project brings, as it is now."""
         from ..config.trust import TrustStore
 
-        return TrustStore(self.home).state(self.project).state == "trusted"
+        return TrustStore(self.home).state(self.project).trusted
 
     @cached_property
     def settings(self) -> Settings:
@@ -137,9 +137,14 @@ class Invocation:
         from ..config.settings import load_settings
 
         settings = load_settings(self.project, self.home, trusted=self.trusted, overrides=self.overrides)
+        self.tell_notices(settings)
+        return settings
+
+    @staticmethod
+    def tell_notices(settings: Settings) -> None:
+        """What was ignored in the settings files, on stderr."""
         for text in settings.notices:
             render.note(f"note: {text}")
-        return settings
 
     @cached_property
     def policy(self) -> PolicyEngine:
@@ -172,9 +177,15 @@ class Invocation:
         from .approver import TerminalApprover
 
         approver = TerminalApprover() if ask else None
-        runtime = GeodeRuntime.create(self.project, self.home, mode=self.mode, approver=approver, events=events)
+        runtime = GeodeRuntime.create(self.project, self.home, mode=self.mode, approver=approver)
+        self.tell_notices(runtime.settings)
         async with runtime:
-            yield runtime
+            stop = runtime.subscribe(events) if events is not None else None
+            try:
+                yield runtime
+            finally:
+                if stop is not None:
+                    stop()
 
     # ------------------------------------------------------------ running and showing
 

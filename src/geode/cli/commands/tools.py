@@ -51,7 +51,7 @@ def configure(parser: CommandParser) -> None:
 def _list(run: Invocation) -> int:
     async def collect() -> list[ToolEntry]:
         async with run.runtime(ask=False) as runtime:
-            return list(runtime.registry.snapshot().entries)
+            return list(runtime.registry.entries())
 
     wanted = run.args.source
     entries = [e for e in run.run(collect) if wanted is None or e.source == wanted]
@@ -70,18 +70,7 @@ def _list(run: Invocation) -> int:
 
 
 def _row(entry: ToolEntry) -> dict[str, Any]:
-    spec = entry.spec
-    return {
-        "name": entry.name,
-        "source": entry.source,
-        "server": spec.server,
-        "category": spec.category,
-        "effects": None if spec.effects is None else sorted(spec.effects),
-        "deferred": False,
-        "status": entry.status,
-        "reason": entry.reason,
-        "description": _first_line(spec.description),
-    }
+    return {**entry.to_json(), "deferred": False, "description": _first_line(entry.spec.description)}
 
 
 def _words(value: Any) -> str:
@@ -184,7 +173,7 @@ def _call(run: Invocation) -> int:
                 node=args.node,
                 idempotency_key=args.idempotency_key,
                 principal=run.principal,
-                requested=frozenset(args.allow),
+                requested=frozenset(args.allow) | runtime.settings.allow,
             )
 
     result = run.run(call)
