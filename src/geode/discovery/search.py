@@ -17,7 +17,7 @@ _WEIGHTS = {"name": 3.0, "server": 1.5, "description": 1.0, "parameters": 0.6, "
 
 STRONG = 0.30
 """Score from which a hit is called strong."""
-FOUND = 0.12
+FOUND = 0.03
 """Score below which the best hit counts as nothing found."""
 
 
