@@ -65,13 +65,19 @@ class Globals:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that is filled in when first used and reports mistakes as `UsageError`."""
+    """A parser that is filled in when first used and reports mistakes as `UsageError`.
 
-    def __init__(self, *args: Any, module: str = "", **kwargs: Any) -> None:
+    Args:
+        module: fills this parser in when it is first used (`geode.cli.commands.MODULE`).
+        tail: attribute that takes a foreign command line at the end (`mcp add NAME -- COMMAND …`).
+    """
+
+    def __init__(self, *args: Any, module: str = "", tail: str = "", **kwargs: Any) -> None:
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
         self._module = module
+        self._tail = tail
         _add_globals(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -79,7 +85,32 @@ class CommandParser(argparse.ArgumentParser):
         if self._module:
             module, self._module = self._module, ""
             import_module(f"geode.cli.commands.{module}").configure(self)
-        return super().parse_known_args(args, namespace)
+        if not self._tail:
+            return super().parse_known_args(args, namespace)
+        own, command = self._split(list(args or ()))
+        parsed, unknown = super().parse_known_args(own, namespace)
+        setattr(parsed, self._tail, command)
+        return parsed, unknown
+
+    def _split(self, words: list[str]) -> tuple[list[str], list[str]]:
+        """Own words, and a foreign command line: what follows `--` or begins with the second bare word.
+
+        argparse's REMAINDER would swallow our own options that stand after the first bare word.
+        """
+        bare, at = 0, 0
+        while at < len(words):
+            word = words[at]
+            if word == "--":
+                return words[:at], words[at + 1 :]
+            if not word.startswith("-") or word == "-":
+                bare += 1
+                if bare == 2:
+                    return words[:at], words[at:]
+            elif "=" not in word:
+                action = self._option_string_actions.get(word)
+                at += 1 if action is not None and action.nargs is None else 0
+            at += 1
+        return words, []
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing usage and leaving: one line, and how to see the usage."""
