@@ -1,0 +1,100 @@
+"""`Transcripts`: the messages of each session in order, each on disk before the next step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select
+
+from ..core.errors import StoreError
+from ..core.messages import clean_json
+from .database import Database
+from .engine import insert_or_ignore
+from .schema import transcript_messages
+from .times import from_us, now_us, to_us
+
+__all__ = ["SessionInfo", "Transcripts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A session as listed."""
+
+    session: str
+    messages: int
+    first_at: datetime
+    last_at: datetime
+
+
+class Transcripts:
+    """Keeps transcripts; a message is redacted by the caller before it comes here."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def append(self, session: str, seq: int, message: Mapping[str, Any]) -> None:
+        """Store message number `seq` of a session; the same one again changes nothing.
+
+        Raises:
+            StoreError: another message has this number (two processes continue one session), or
+                nothing could be stored.
+        """
+        text = json.dumps(clean_json(dict(message)), ensure_ascii=False, default=str)
+        name = clean_json(session)
+
+        def work(connection: Connection) -> None:
+            stored = connection.execute(
+                insert_or_ignore(connection, transcript_messages).values(
+                    session=name, seq=seq, at_us=now_us(), message=text
+                )
+            ).rowcount
+            if stored:
+                return
+            known = connection.execute(
+                select(transcript_messages.c.message).where(
+                    transcript_messages.c.session == name, transcript_messages.c.seq == seq
+                )
+            ).scalar_one()
+            if known != text:
+                raise StoreError(
+                    f"message {seq} of session {name} is already there and different",
+                    fix="another process has continued this session: resume it again from its stored state",
+                )
+
+        await self._db.write(work)
+
+    async def load(self, session: str, *, after: int = -1) -> list[dict[str, Any]]:
+        """The messages with numbers above `after` in order; empty for an unknown session."""
+        query = (
+            select(transcript_messages.c.message)
+            .where(transcript_messages.c.session == session, transcript_messages.c.seq > after)
+            .order_by(transcript_messages.c.seq)
+        )
+        return await self._db.read(lambda c: [json.loads(text) for text in c.execute(query).scalars()])
+
+    async def sessions(self, *, limit: int = 200) -> tuple[SessionInfo, ...]:
+        """Sessions, the one used last first."""
+        t = transcript_messages.c
+        last = func.max(t.at_us)
+        query = (
+            select(t.session, func.count(), func.min(t.at_us), last)
+            .group_by(t.session)
+            .order_by(last.desc(), t.session)
+            .limit(limit)
+        )
+        rows = await self._db.read(lambda c: c.execute(query).all())
+        return tuple(
+            SessionInfo(session=r[0], messages=r[1], first_at=from_us(r[2]), last_at=from_us(r[3])) for r in rows
+        )
+
+    async def purge(self, before: datetime) -> int:
+        """Delete sessions whose last message is older than `before`; returns how many messages."""
+        t = transcript_messages.c
+        old = select(t.session).group_by(t.session).having(func.max(t.at_us) < to_us(before))
+        return await self._db.write(
+            lambda c: c.execute(delete(transcript_messages).where(t.session.in_(old))).rowcount
+        )
