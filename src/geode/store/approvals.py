@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, and_, case, delete, insert, select, update
@@ -189,7 +189,8 @@ class Approvals:
                 return found
             if found.answered_at is None:
                 raise ApprovalExpired(
-                    f"the request {approval_id} expired at {found.expires_at:%Y-%m-%d %H:%M:%S} UTC; the call was not run",
+                    f"the request {approval_id} expired at {found.expires_at:%Y-%m-%d %H:%M:%S} UTC;"
+                    " the call was not run",
                     fix="make the call again to be asked again",
                 )
             raise ApprovalAnswered(
@@ -198,6 +199,22 @@ class Approvals:
             )
 
         return await self._db.write(work)
+
+    async def expire(self, approval_id: str) -> bool:
+        """End a question before its time, because nobody waits for the answer any more.
+
+        Returns:
+            Whether it was still open.
+        """
+        return await self._db.write(
+            lambda c: bool(
+                c.execute(
+                    update(approvals)
+                    .where(approvals.c.id == approval_id, approvals.c.state == "pending")
+                    .values(state="expired", expires_us=now_us())
+                ).rowcount
+            )
+        )
 
     async def consume(self, digest: str, principal: str) -> StoredApproval | None:
         """Use up a yes for exactly this call: of all processes that try, one gets it.
@@ -257,7 +274,9 @@ class Approvals:
 def _load(connection: Connection, approval_id: str) -> StoredApproval:
     row = connection.execute(select(approvals).where(approvals.c.id == approval_id)).first()
     if row is None:
-        raise NotStored(f"there is no approval request {approval_id[:80]!r}", fix="list them with: geode approvals list")
+        raise NotStored(
+            f"there is no approval request {approval_id[:80]!r}", fix="list them with: geode approvals list"
+        )
     return _approval(row)
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, literal_column, select
 
 from ..core.messages import clean_json
 from .audit_chain import COLUMNS, Keys, seal, start
@@ -242,10 +242,10 @@ class AuditLog:
         head = self._home.head(keys, writer)
         if head is None:
             return "its signed head is missing or not signed with our key"
-        columns = [audit.c[name] for name in COLUMNS]
-        query = (
-            select(*columns, audit.c.mac).where(audit.c.writer == writer, audit.c.seq >= head.seq).order_by(audit.c.seq)
-        )
+        # Without types: a value of the wrong kind must come as it is stored.
+        columns = [literal_column(name) for name in (*COLUMNS, "mac")]
+        mine = (audit.c.writer == writer, audit.c.seq >= head.seq)
+        query = select(*columns).select_from(audit).where(*mine).order_by(audit.c.seq)
         seq, mac = head.seq, head.mac
         if head.seq == 0:
             mac = start(keys.chain, writer)
@@ -253,7 +253,7 @@ class AuditLog:
         if head.seq and (not rows or rows[0].seq != head.seq or rows[0].mac != head.mac):
             return f"record {head.seq} is not in the database as its signed head says"
         for row in rows[1 if head.seq else 0 :]:
-            if row.seq != seq + 1 or row.mac != seal(keys.chain, mac, row[:-1]):
+            if row.seq != seq + 1 or row.mac != seal(keys.chain, mac, list(row[:-1])):
                 return f"record {row.seq} was not written by Geode"
             seq, mac = row.seq, row.mac
         return Head(writer, seq, mac)

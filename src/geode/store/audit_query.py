@@ -209,9 +209,9 @@ class AuditQuery:
         if session is not None:
             query = query.where(audit.c.session == session)
         if status is not None:
-            # An open intent has no status yet: what it is shown as depends on its process.
-            stored = "" if status in ("running", "unknown") else status
-            query = query.where(or_(audit.c.status == status, audit.c.status == stored))
+            # What an open intent is shown as depends on its process, not on what is stored.
+            depends = status in ("running", "unknown")
+            query = query.where(or_(audit.c.status == status, audit.c.kind == "intent") if depends else _has(status))
         query = query.order_by(audit.c.at_us.desc(), audit.c.writer.desc(), audit.c.seq.desc())
         return await self._db.read(lambda c: self._page(c, query, status, limit, cursor))
 
@@ -241,9 +241,9 @@ class AuditQuery:
         """Count outcomes; durations are held as 8 bytes a call, nothing else grows with the record."""
 
         def work(connection: Connection) -> dict[str, _Tally]:
-            query = select(
-                audit.c.tool, audit.c.status, audit.c.duration_us, audit.c.cost_micros, audit.c.kind
-            ).where(_finished())
+            query = select(audit.c.tool, audit.c.status, audit.c.duration_us, audit.c.cost_micros, audit.c.kind).where(
+                _finished()
+            )
             if since is not None:
                 query = query.where(audit.c.at_us >= to_us(since))
             tallies: dict[str, _Tally] = {}
@@ -314,6 +314,10 @@ class AuditQuery:
         return found
 
 
+def _has(status: str) -> Any:
+    return audit.c.status == status
+
+
 def _open() -> Any:
     other = audit.alias("other")
     return ~select(other.c.seq).where(other.c.call_id == audit.c.call_id, other.c.kind == "outcome").exists()
@@ -369,7 +373,9 @@ def _parse_cursor(text: str) -> tuple[int, str, int]:
         at, writer, seq = text.split(".")
         return int(at), writer, int(seq)
     except ValueError:
-        raise UsageError("the cursor is not one that a list gave", fix="take it from the list before, as it is") from None
+        raise UsageError(
+            "the cursor is not one that a list gave", fix="take it from the list before, as it is"
+        ) from None
 
 
 def _after(at: tuple[int, str, int]) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, literal_column, select
 from sqlalchemy.exc import DBAPIError
 
 from .audit_chain import COLUMNS, Keys, seal, start
@@ -161,13 +161,10 @@ class _Check:
         return stated
 
     def _rows(self, writer: str) -> Iterator[Any]:
-        columns = ", ".join((*COLUMNS, "mac"))
-        mark = "?" if self.connection.dialect.positional else "%(writer)s"
-        parameters: Any = (writer,) if self.connection.dialect.positional else {"writer": writer}
-        result = self.connection.execution_options(yield_per=_STEP).exec_driver_sql(
-            f"SELECT {columns} FROM audit WHERE writer = {mark} ORDER BY seq", parameters
-        )
-        yield from result
+        # Without types: a value of the wrong kind must come as it is stored.
+        columns = [literal_column(name) for name in (*COLUMNS, "mac")]
+        query = select(*columns).select_from(audit).where(audit.c.writer == writer).order_by(audit.c.seq)
+        yield from self.connection.execution_options(yield_per=_STEP).execute(query)
 
     def _chain(self, writer: str, anchor: tuple[int, str] | None, stated: tuple[int, str] | None) -> None:
         """One writer: from its start or anchor over every row to its head."""
@@ -217,7 +214,8 @@ class _Check:
                 if seq in expected and expected.pop(seq) != mac.hex():
                     add(f"writer {writer}: record {seq} is not what its signed head says", writer=writer, seq=seq)
         except (DBAPIError, UnicodeError) as error:
-            add(f"writer {writer}: record {seq + 1} cannot be read ({type(error).__name__})", writer=writer, seq=seq + 1)
+            what = f"record {seq + 1} cannot be read ({type(error).__name__})"
+            add(f"writer {writer}: {what}", writer=writer, seq=seq + 1)
             return home, True
         for missing in sorted(expected):
             if missing > seq:

@@ -136,9 +136,7 @@ def _postgres(url: URL, busy_seconds: float) -> Engine:
             pool_pre_ping=True,
         )
     except ModuleNotFoundError:
-        raise Missing(
-            "the driver for Postgres is not installed", fix="pip install 'geode-runtime[postgres]'"
-        ) from None
+        raise Missing("the driver for Postgres is not installed", fix="pip install 'geode-runtime[postgres]'") from None
 
     def on_begin(connection: Connection) -> None:
         if connection.get_execution_options().get("geode_snapshot"):
@@ -154,7 +152,8 @@ def use_wal(engine: Engine) -> None:
     try:
         cursor = driver.cursor()
         cursor.execute("PRAGMA journal_mode")
-        if cursor.fetchone()[0] != "wal":
+        mode = cursor.fetchone()
+        if mode is None or mode[0] != "wal":
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.fetchone()
         cursor.close()

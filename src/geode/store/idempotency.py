@@ -24,7 +24,7 @@ class Begun:
     """What a key stands for.
 
     Attributes:
-        state: "new": the caller runs the call and must `finish` or `release` the key;
+        state: "new": the caller runs the call and must `finish` or `forget` the key;
             "done": it ran before, `result` is what it gave;
             "unknown": it was begun before and has no result (it runs now elsewhere, or its process ended
             in the middle): it must not be run again;
@@ -99,7 +99,7 @@ class Idempotency:
 
         await self._db.write(work)
 
-    async def release(self, key: str, principal: str) -> bool:
+    async def forget(self, key: str, principal: str) -> bool:
         """Give a key back because its call did not run at all (refused before it started)."""
         key, principal = clean_json(key), clean_json(principal)
         return await self._db.write(

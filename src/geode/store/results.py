@@ -184,10 +184,8 @@ class Results:
         at = now_us()
         totals = _Totals()
         waiting: list[dict[str, object]] = []
-        number = 0
-        for piece in _pieces(parts, totals):
+        for number, piece in enumerate(_pieces(parts, totals)):
             waiting.append({"result_id": name, "n": number, "at_us": at, **piece})
-            number += 1
             if len(waiting) >= _AT_ONCE:
                 rows, waiting = waiting, []
                 await self._db.write(lambda c, rows=rows: c.execute(insert(result_chunks), rows) and None)

@@ -95,6 +95,4 @@ class Transcripts:
         """Delete sessions whose last message is older than `before`; returns how many messages."""
         t = transcript_messages.c
         old = select(t.session).group_by(t.session).having(func.max(t.at_us) < to_us(before))
-        return await self._db.write(
-            lambda c: c.execute(delete(transcript_messages).where(t.session.in_(old))).rowcount
-        )
+        return await self._db.write(lambda c: c.execute(delete(transcript_messages).where(t.session.in_(old))).rowcount)
