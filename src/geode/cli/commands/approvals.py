@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from ...core.effects import Origin
 from .. import render
 from ..invocation import Invocation, principal
 from ..parser import CommandParser, add_command, add_group, add_paging
 
 if TYPE_CHECKING:
     from ...store.approvals import StoredApproval
+    from ...store.audit import AuditRecord
 
 __all__ = ["configure"]
+
+_MOST = 10_000
+"""Requests that a list looks at, newest first."""
 
 
 def configure(parser: CommandParser) -> None:
@@ -37,24 +41,19 @@ def _list(run: Invocation) -> int:
         from ...store.approvals import Approvals
 
         with run.database() as database:
-            return list(await Approvals(database).list(state))
+            return list(await Approvals(database).list(state, limit=_MOST))
 
     page = render.page(run.run(look), run.args.limit, run.args.cursor)
-    rows = [_row(item) for item in page.items]
+    rows = [item.to_json() for item in page.items]
 
     def people() -> None:
-        columns = ["id", "state", "tool", "view", "reason", "expires_at"]
-        render.table(columns, [[r.get(c) for c in columns] for r in rows], empty="no request is waiting")
+        lines = [[r["id"], r["state"], r["tool"], r["view"], r["verdict"].get("reason"), r["expires_at"]] for r in rows]
+        render.table(["id", "state", "tool", "what would run", "why it asks", "until"], lines, empty="no request")
         if rows:
             render.note("answer with: geode approvals approve ID, or deny ID --reason TEXT")
 
     run.show({"approvals": rows, "count": page.total, "next_cursor": page.next_cursor}, people)
     return 0
-
-
-def _row(item: StoredApproval) -> dict[str, Any]:
-    """One request as JSON."""
-    return item.to_json()
 
 
 def _approve(run: Invocation) -> int:
@@ -68,22 +67,39 @@ def _deny(run: Invocation) -> int:
 def _answer(run: Invocation, *, approved: bool) -> int:
     async def answer() -> dict[str, Any]:
         from ...store.approvals import Approvals
+        from ...store.audit import AuditLog
 
         with run.database() as database:
-            approvals = Approvals(database)
-            await approvals.answer(run.args.id, approved, principal(), run.args.reason)
-            return _row(await approvals.get(run.args.id))
+            approval = await Approvals(database).answer(run.args.id, approved, principal(), run.args.reason)
+            await AuditLog(database, run.home).record(_record(approval))
+            return approval.to_json()
 
     row = run.run(answer)
 
     def people() -> None:
-        print(f"{row['state']}: {render.plain(str(row.get('tool', '')))} ({row['id']})")
+        print(f"{row['state']}: {render.visible(row['tool'])} ({row['id']})")
+        for line in str(row["view"]).splitlines():
+            print(f"  | {render.visible(line)}")
         if approved:
-            print("the same call, made again, runs once")
+            print(f"exactly this call, made again, runs once until {row['expires_at']}")
 
     run.show({"approval": row}, people)
     return 0
 
 
-def _words(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _record(approval: StoredApproval) -> AuditRecord:
+    """The audit record of a person's answer."""
+    from ...analysis.secrets import Redactor
+    from ...store.audit import AuditRecord
+
+    return AuditRecord(
+        kind="approval",
+        call_id=approval.call_id,
+        tool=approval.tool,
+        principal=principal(),
+        origin=Origin.CLI.value,
+        session=approval.session,
+        mode=approval.mode,
+        status=approval.state,
+        body={"approval": approval.id, "reason": Redactor().text(approval.reason), "asked_for": approval.principal},
+    )

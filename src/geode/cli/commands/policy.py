@@ -42,12 +42,13 @@ def _show(run: Invocation) -> int:
     document = run.policy.show()
 
     def people() -> None:
-        print(f"mode: {run.settings.mode}   modes: {', '.join(run.policy.modes())}")
-        for title, items in document.items():
-            if not isinstance(items, list) or title == "modes":
-                continue
-            print(f"\n{render.paint(title.replace('_', ' '), 'bold')}")
-            _show_items([i for i in items if isinstance(i, dict)])
+        print(f"mode in force: {run.settings.mode}\n")
+        render.table(["mode", "meaning"], list(document["modes"].items()))
+        for title in ("policies", "rules"):
+            print(f"\n{render.paint(title, 'bold')}")
+            _show_items(document[title])
+        print(f"\n{render.paint('node scopes', 'bold')}")
+        render.table(["node", "tools"], [[node, _short(tools)] for node, tools in document["node_scopes"].items()])
 
     run.show({"mode": run.settings.mode, **document}, people)
     return 0

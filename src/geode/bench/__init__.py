@@ -1,0 +1,1 @@
+"""Measurements of Geode beside its targets; `geode bench NAME` runs them."""

@@ -1,0 +1,55 @@
+"""`geode bench`: measure Geode on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .. import render
+from ..invocation import Invocation
+from ..parser import CommandParser, add_command, add_group
+
+__all__ = ["configure"]
+
+
+def configure(parser: CommandParser) -> None:
+    """Fill in `geode bench`."""
+    group = add_group(parser)
+    startup = add_command(group, "startup", "time of `geode --help` and what it imports", _startup)
+    startup.add_argument("--runs", type=_count, default=20, metavar="N", help="processes to start (default 20)")
+    loop = add_command(group, "loop", "what the gate and its two records cost a call", _loop)
+    loop.add_argument("--calls", type=_count, default=2000, metavar="N", help="calls to make (default 2000)")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000000")
+    return int(text)
+
+
+def _startup(run: Invocation) -> int:
+    from ...bench.startup import measure_startup
+
+    return _report(run, measure_startup(run.args.runs))
+
+
+def _loop(run: Invocation) -> int:
+    from ...bench.loop import measure_loop
+
+    return _report(run, run.run(lambda: measure_loop(run.args.calls)))
+
+
+def _report(run: Invocation, document: dict[str, Any]) -> int:
+    """Print figures beside their targets; 1 when one is missed."""
+
+    def people() -> None:
+        rows = [
+            [f["name"], f"{f['value']:g} {f['unit']}", f"{f['relation']} {f['target']:g}", "ok" if f["ok"] else "missed"]
+            for f in document["figures"]
+        ]
+        render.table(["figure", "measured", "target", ""], rows)
+        for key, value in document["facts"].items():
+            print(f"{key.replace('_', ' ')}: {value}")
+
+    run.show(document, people)
+    return 0 if document["ok"] else 1
