@@ -1,0 +1,100 @@
+"""What a server offered when it was last connected, kept so that listing starts nothing.
+
+One file per declared server under `HOME/cache/mcp/`. It is a cache: lost or damaged it is
+made again by connecting once. It holds what the server said (names, descriptions, schemas),
+no argument, no result and no expanded value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from .config import ServerConfig
+
+__all__ = ["Snapshot", "forget", "load", "save"]
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Tools as the server described them, with the era it spoke.
+
+    Attributes:
+        tools: raw tool objects of `tools/list`, all pages, in the server's order.
+        era: "modern" (2026-07-28 envelope) or "legacy" (initialize handshake).
+        version: negotiated protocol version.
+        instructions: the server's own text about itself; untrusted.
+        title: name the server gives itself; untrusted.
+        at: when, seconds since the epoch.
+    """
+
+    tools: tuple[dict[str, Any], ...] = ()
+    era: str = "legacy"
+    version: str = ""
+    instructions: str = ""
+    title: str = ""
+    at: float = 0.0
+
+
+def _file(home: Path, config: ServerConfig) -> Path:
+    mark = hashlib.sha256(config.identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return home / "cache" / "mcp" / f"{config.name}-{mark}.json"
+
+
+def load(home: Path, config: ServerConfig) -> Snapshot | None:
+    """The snapshot of exactly this declaration, or None."""
+    try:
+        data = json.loads(_file(home, config).read_bytes())
+        if data["schema"] != _SCHEMA or not isinstance(data["tools"], list):
+            return None
+        tools = tuple(t for t in cast(list[Any], data["tools"]) if isinstance(t, dict))
+        return Snapshot(
+            tools=tools,
+            era=str(data["era"]),
+            version=str(data["version"]),
+            instructions=str(data["instructions"]),
+            title=str(data["title"]),
+            at=float(data["at"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def save(home: Path, config: ServerConfig, snapshot: Snapshot) -> bool:
+    """Replace the snapshot atomically; False when the home cannot be written (it is only a cache)."""
+    path = _file(home, config)
+    document = {
+        "schema": _SCHEMA,
+        "server": config.name,
+        "era": snapshot.era,
+        "version": snapshot.version,
+        "instructions": snapshot.instructions,
+        "title": snapshot.title,
+        "at": snapshot.at,
+        "tools": list(snapshot.tools),
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(json.dumps(document, ensure_ascii=True).encode())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError:
+        return False
+    return True
+
+
+def forget(home: Path, config: ServerConfig) -> None:
+    """Remove the snapshot, when a server is removed."""
+    _file(home, config).unlink(missing_ok=True)
