@@ -53,7 +53,17 @@ class ToolEntry:
         """SHA-256 of everything a model or a person is told about the tool, and of its declared effects."""
         s = self.spec
         effects = None if s.effects is None else sorted(s.effects)
-        told = [s.name, s.title, s.description, s.parameters, s.output_schema, effects, s.examples, s.server, self.source]
+        told = [
+            s.name,
+            s.title,
+            s.description,
+            s.parameters,
+            s.output_schema,
+            effects,
+            s.examples,
+            s.server,
+            self.source,
+        ]
         return hashlib.sha256(canonical_json(told).encode("utf-8", "surrogatepass")).hexdigest()
 
     @cached_property

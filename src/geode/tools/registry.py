@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
-from ..core.errors import ConfigError, GeodeError, UnknownTool
+from ..core.errors import ConfigError, UnknownTool
 from ..core.events import EventSink, ToolsChanged
 from ..core.ports import Caller
 from .entries import Snapshot, ToolEntry, ToolProblem, make_entry, source_rank
 from .facade import BoundTool, Bridge
+from .formats import Strictness, Toolset, to_mcp
 from .names import closest_names, plain_name
-from .tool import FunctionTool, Tool
+from .schema import Dialect
+from .tool import Tool
 
 __all__ = ["BoundTool", "Snapshot", "ToolEntry", "ToolProblem", "ToolRegistry"]
 
@@ -188,10 +190,13 @@ class ToolRegistry:
         Raises:
             UnknownTool: no tool of that name is in use; says when it is quarantined and why.
         """
+        return BoundTool(self._active(name), self._bridge)
+
+    def _active(self, name: str) -> ToolEntry:
         entry = self.entry(name)
         if entry.status != "active":
             raise UnknownTool(name, why=f"tool {name!r} is {entry.status}: {entry.reason}")
-        return BoundTool(entry, self._bridge)
+        return entry
 
     def __contains__(self, name: object) -> bool:
         return name in self._snapshot.by_name
@@ -223,6 +228,46 @@ class ToolRegistry:
             for e in self._all
             if e.status != "active"
         )
+
+    # ------------------------------------------------------------ forms
+
+    def toolset(
+        self,
+        dialect: Dialect,
+        *,
+        names: Iterable[str] | None = None,
+        strict: Strictness = "auto",
+        defer_threshold: int | None = None,
+    ) -> Toolset:
+        """The active tools (or those of `names`, in that order) for one provider, with the way back for its calls.
+
+        Raises:
+            UnknownTool: a name in `names` is not in use.
+        """
+        snapshot = self._snapshot
+        specs = snapshot.specs if names is None else tuple(self._active(n).spec for n in names)
+        return Toolset(dialect, specs, strict=strict, defer_threshold=defer_threshold)
+
+    def to_anthropic_tools(self) -> list[dict[str, Any]]:
+        """All active tools in Anthropic's form, in stable order."""
+        return self.toolset("anthropic").tools
+
+    def to_openai_tools(self, *, strict: Strictness = "auto") -> list[dict[str, Any]]:
+        """All active tools in OpenAI's Chat Completions form.
+
+        Never more than the provider takes: beyond that `tool_search` comes first and the last
+        ones are left out (`toolset("openai").deferred` names them).
+        """
+        return self.toolset("openai", strict=strict).tools
+
+    def to_mcp_tools(self) -> list[dict[str, Any]]:
+        """All active tools as MCP's `tools/list` gives them."""
+        return [to_mcp(spec) for spec in self._snapshot.specs]
+
+    def to_anthropic_tools_with_defer(self, defer_threshold: int = 5) -> list[dict[str, Any]]:
+        """Like `to_anthropic_tools`; with more than `defer_threshold` tools, `tool_search` comes first
+        and names the categories, and all others carry `defer_loading`."""
+        return self.toolset("anthropic", defer_threshold=defer_threshold).tools
 
     # ------------------------------------------------------------ wiring
 
@@ -257,9 +302,7 @@ def _order(entry: ToolEntry) -> tuple[Any, ...]:
     return (source_rank(entry.source), -len(entry.spec.server), entry.source)
 
 
-def _settle(
-    sources: Mapping[str, tuple[ToolEntry, ...]], held: Mapping[tuple[str, str], str]
-) -> tuple[ToolEntry, ...]:
+def _settle(sources: Mapping[str, tuple[ToolEntry, ...]], held: Mapping[tuple[str, str], str]) -> tuple[ToolEntry, ...]:
     """All entries with their final status, ordered by rank, source and name."""
     winners: dict[str, ToolEntry] = {}
     settled: list[ToolEntry] = []

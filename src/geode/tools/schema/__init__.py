@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from .dialect import SchemaError, check_schema, modernise
 from .docstring import split_docstring
+from .provider import PROVIDERS, Dialect, Provider, normalise
 from .signature import parameters_of
+from .strict import strict_form
 from .validation import Validated, Validator
 
 __all__ = [
+    "PROVIDERS",
+    "Dialect",
+    "Provider",
     "SchemaError",
     "Validated",
     "Validator",
     "check_schema",
     "modernise",
+    "normalise",
     "parameters_of",
     "split_docstring",
+    "strict_form",
 ]

@@ -25,9 +25,9 @@ MAX_DEPTH = 100
 MAX_NODES = 20_000
 """Subschemas of one schema; real ones have fewer than 2,000."""
 
-_IN_MAP = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_IN_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
-_IN_ONE = (
+IN_MAP = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+IN_LIST = ("allOf", "anyOf", "oneOf", "prefixItems")
+IN_ONE = (
     "items",
     "additionalProperties",
     "additionalItems",
@@ -147,7 +147,7 @@ class _Moderniser:
         return out
 
     def _inside(self, key: str, value: Any, path: str, depth: int) -> Any:
-        if key in _IN_MAP:
+        if key in IN_MAP:
             if value == []:
                 return {}
             if not isinstance(value, Mapping):
@@ -156,10 +156,10 @@ class _Moderniser:
             if any(not isinstance(name, str) for name in named):
                 raise SchemaError(f"names in {key} must be strings", path=path)
             return {name: self.walk(sub, f"{path}/{_escape(name)}", depth) for name, sub in named.items()}
-        if (key in _IN_LIST or key == "items") and isinstance(value, list | tuple):
+        if (key in IN_LIST or key == "items") and isinstance(value, list | tuple):
             items = cast("list[Any]", value)
             return [self.walk(sub, f"{path}/{at}", depth) for at, sub in enumerate(items)]
-        if key in _IN_ONE:
+        if key in IN_ONE:
             return self.walk(value, path, depth)
         if key == "dependencies" and isinstance(value, Mapping):
             named = cast(Mapping[str, Any], value)

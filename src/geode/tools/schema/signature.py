@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import Field, FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, PydanticInvalidForJsonSchema
-from pydantic_core import to_jsonable_python
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
 from ...core.errors import InvalidArguments
@@ -48,29 +48,24 @@ def _is_context(annotation: Any, context_type: type) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, context_type)
 
 
-def _field(name: str, annotation: Any, default: Any, text: str) -> Any:
+def _field(where: str, annotation: Any, default: Any, text: str) -> Any:
     """The annotation of one TypedDict entry: limits kept, description and default added."""
-    extra: dict[str, Any] = {}
-    info: FieldInfo | None = None
+    notes: list[Any] = list(get_args(annotation)[1:]) if get_origin(annotation) is Annotated else []
     if isinstance(default, FieldInfo):
-        info = default
+        text = default.description or text
+        annotation = Annotated[(annotation, *default.metadata)] if default.metadata else annotation
         default = inspect.Parameter.empty if default.is_required() else default.get_default(call_default_factory=True)
-    described = info is not None and info.description
-    if get_origin(annotation) is Annotated:
-        described = described or any(isinstance(m, FieldInfo) and m.description for m in get_args(annotation)[1:])
-    if info is not None:
-        annotation = Annotated[(annotation, *info.metadata)] if info.metadata else annotation
-        text = info.description or text
+    elif any(isinstance(note, FieldInfo) and note.description for note in notes):
+        text = ""
+    extra: dict[str, Any] = {}
     required = default is inspect.Parameter.empty
     if not required:
         try:
             extra["default"] = to_jsonable_python(default)
-        except Exception as error:  # pydantic raises its own kinds and whatever a serializer raises
-            raise TypeError(f"{name}: the default {default!r} has no JSON form: {error}") from error
-    described = described and info is None
-    if (text and not described) or extra:
-        note = Field(description=text if text and not described else None, json_schema_extra=extra or None)
-        annotation = Annotated[annotation, note]
+        except (PydanticSerializationError, ValueError, TypeError) as error:
+            raise TypeError(f"{where}: the default {default!r} has no JSON form: {error}") from error
+    if text or extra:
+        annotation = Annotated[annotation, Field(description=text or None, json_schema_extra=extra or None)]
     return annotation if required else NotRequired[annotation]
 
 
@@ -142,7 +137,8 @@ def parameters_of(function: Callable[..., Any], *, context_type: type) -> tuple[
     unknown = sorted(set(texts) - set(fields) - {context})
     if unknown:
         raise TypeError(f"{name}: the docstring describes parameters that do not exist: {', '.join(unknown)}")
-    shape: Any = TypedDict(f"{name}_arguments", fields)  # pyright: ignore[reportGeneralTypeIssues]
+    make: Callable[[str, dict[str, Any]], Any] = TypedDict  # the fields are known at run time only
+    shape = make(f"{name}_arguments", fields)
     shape.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
         adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)

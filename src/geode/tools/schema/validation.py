@@ -223,16 +223,15 @@ def _replaced(value: Any, path: Path, new: Any) -> Any:
     if not path:
         return new
     head, rest = path[0], path[1:]
-    if isinstance(value, dict):
-        copy = dict(cast("dict[Any, Any]", value))
-        if new is _DROP and not rest:
-            copy.pop(head, None)
-            return copy
-        if head not in copy:
-            return copy
-    else:
-        copy = list(value)
-    copy[head] = _replaced(copy[head], rest, new)
+    if isinstance(value, list):
+        members = list(cast("list[Any]", value))
+        members[cast(int, head)] = _replaced(members[cast(int, head)], rest, new)
+        return members
+    copy = dict(cast("dict[Any, Any]", value))
+    if new is _DROP and not rest:
+        copy.pop(head, None)
+    elif head in copy:
+        copy[head] = _replaced(copy[head], rest, new)
     return copy
 
 
@@ -266,8 +265,7 @@ def _message(error: jsonschema_rs.ValidationError, schema: Json) -> str:
     if isinstance(kind, kinds.AdditionalProperties):
         return _unexpected(kind.unexpected, error, schema)
     if isinstance(kind, kinds.Enum):
-        options = kind.options if isinstance(kind.options, list) else [kind.options]
-        shown = ", ".join(_preview(o) for o in options[:20]) + (", …" if len(options) > 20 else "")
+        shown = ", ".join(_preview(o) for o in kind.options[:20]) + (", …" if len(kind.options) > 20 else "")
         return f"{_preview(error.instance)} is not one of: {shown}"
     if isinstance(kind, kinds.Pattern):
         return f"{_preview(error.instance)} does not match the pattern {kind.pattern[:200]}"
