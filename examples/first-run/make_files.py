@@ -281,7 +281,7 @@ def make_sales(path: Path) -> None:
     summary = book.create_sheet("Summary")
     summary.append(["District", "Amount", "Sales"])
     for at, district in enumerate(DISTRICTS, 2):
-        amount = f'=SUMIF(Sales!B2:B{last},A{at},Sales!F2:F{last})'
+        amount = f"=SUMIF(Sales!B2:B{last},A{at},Sales!F2:F{last})"
         summary.append([district, amount, f"=COUNTIF(Sales!B2:B{last},A{at})"])
         values[f"Summary!B{at}"] = round(sum(q * p for _, d, _, q, p in rows if d == district), 2)
         values[f"Summary!C{at}"] = sum(1 for r in rows if r[1] == district)
@@ -322,7 +322,7 @@ def _finished(data: bytes, sheets: dict[str, int], values: dict[str, float]) -> 
 
 def _with_values(xml: str, title: str, values: dict[str, float]) -> str:
     def fill(found: re.Match[str]) -> str:
-        return f'{found[1]}<v>{values[f"{title}!{found[2]}"]}</v></c>'
+        return f"{found[1]}<v>{values[f'{title}!{found[2]}']}</v></c>"
 
     return re.sub(r'(<c r="([A-Z]+\d+)"[^>]*><f>[^<]*</f>)<v ?/?>(?:</v>)?</c>', fill, xml)
 

@@ -22,6 +22,7 @@ __all__ = ["measure_loop"]
 
 CPU_TARGET_MS = 2.0
 FILES_TARGET = 12
+_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 async def measure_loop(calls: int) -> dict[str, Any]:
@@ -33,9 +34,7 @@ async def measure_loop(calls: int) -> dict[str, Any]:
     Returns:
         The bench document; times in milliseconds a call.
     """
-    with tempfile.TemporaryDirectory(prefix="geode-bench-") as folder:
-        project, home = Path(folder, "project"), Path(folder, "home")
-        project.mkdir()
+    with tempfile.TemporaryDirectory(prefix="geode-bench-") as project, tempfile.TemporaryDirectory() as home:
         runtime = GeodeRuntime.create(project, home, tools=[_trivial()], servers=False)
         async with runtime:
             for _ in range(50):
@@ -91,11 +90,10 @@ async def _measured(runtime: GeodeRuntime, calls: int) -> tuple[float, list[floa
 
 async def _files_entered(runtime: GeodeRuntime) -> set[str]:
     """Our source files in which a function of one call runs (in this thread)."""
-    root = str(Path(__file__).resolve().parents[1])
     seen: set[str] = set()
 
     def watch(frame: Any, event: str, _argument: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(root):
+        if event == "call" and frame.f_code.co_filename.startswith(_PACKAGE):
             seen.add(frame.f_code.co_filename)
 
     before = sys.getprofile()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..core.call import Call
@@ -47,8 +47,11 @@ def _add_servers(settings: Settings, registry: ToolRegistry) -> None:
             registry.replace_source(f"mcp:{config.name}", build_tools(config, known.tools, _refuse).tools)
 
 
-def _all_visible(_call: Call) -> Any:
-    return lambda _name: True
+def _all_visible(_call: Call) -> Callable[[str], bool]:
+    def may_see(_name: str) -> bool:
+        return True
+
+    return may_see
 
 
 async def _refuse(_server: str, tool: str, _arguments: Mapping[str, Any], _context: ToolContext) -> ToolOutput:

@@ -71,7 +71,7 @@ async def _guarded(
         return await check(run, repair)
     except GeodeError as error:
         return Check(name=name, state="fault", detail=error.message, fix=error.fix)
-    except Exception as error:  # noqa: BLE001 - a check that breaks is a finding, not the end
+    except Exception as error:  # a check that breaks is a finding, not the end
         return Check(name=name, state="fault", detail=f"{type(error).__name__}: {error}", fix="please report this")
 
 

@@ -46,7 +46,7 @@ def guarded(run: Callable[[], int], *, json: bool, words: Sequence[str]) -> int:
         return error.exit_code
     except BaseExceptionGroup as group:
         return guarded(partial(_raise_first, group), json=json, words=words)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: a log file, never a traceback
+    except Exception as error:  # the last line of defence: a log file, never a traceback
         _say(_unexpected(error, words), json=json, code="unexpected")
         return 1
 
@@ -99,8 +99,11 @@ def _raise_first(group: BaseExceptionGroup[BaseException]) -> int:
             waiting += item.exceptions
         else:
             leaves.append(item)
-    order = (KeyboardInterrupt, Terminated, GeodeError, BrokenPipeError, BaseException)
-    leaves.sort(key=lambda leaf: next(i for i, kind in enumerate(order) if isinstance(leaf, kind)))
+    order = (KeyboardInterrupt, Terminated, GeodeError, BrokenPipeError)
+    for kind in order:
+        leaves.sort(key=lambda leaf, kind=kind: not isinstance(leaf, kind))
+        if isinstance(leaves[0], kind):
+            break
     raise leaves[0]
 
 

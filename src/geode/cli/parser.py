@@ -80,7 +80,7 @@ class CommandParser(argparse.ArgumentParser):
         self._tail = tail
         _add_globals(self)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """As argparse, after loading the command's module when it was not loaded yet."""
         if self._module:
             module, self._module = self._module, ""

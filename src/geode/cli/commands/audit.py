@@ -96,8 +96,8 @@ def _list(run: Invocation) -> int:
 def _line(entry: AuditEntry) -> list[object]:
     when = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     took = f"{entry.duration_ms:.0f}" if entry.duration_ms else None
-    name = entry.tool or entry.kind
-    return [when, name, entry.status, entry.side_effects, took, entry.principal, entry.origin, entry.call_id or entry.id]
+    what = [entry.tool or entry.kind, entry.status, entry.side_effects]
+    return [when, *what, took, entry.principal, entry.origin, entry.call_id or entry.id]
 
 
 def _show(run: Invocation) -> int:

@@ -43,13 +43,14 @@ def _report(run: Invocation, document: dict[str, Any]) -> int:
     """Print figures beside their targets; 1 when one is missed."""
 
     def people() -> None:
-        rows = [
-            [f["name"], f"{f['value']:g} {f['unit']}", f"{f['relation']} {f['target']:g}", "ok" if f["ok"] else "missed"]
-            for f in document["figures"]
-        ]
-        render.table(["figure", "measured", "target", ""], rows)
+        render.table(["figure", "measured", "target", ""], [_line(figure) for figure in document["figures"]])
         for key, value in document["facts"].items():
             print(f"{key.replace('_', ' ')}: {value}")
 
     run.show(document, people)
     return 0 if document["ok"] else 1
+
+
+def _line(figure: dict[str, Any]) -> list[str]:
+    measured = f"{figure['value']:g} {figure['unit']}"
+    return [figure["name"], measured, f"{figure['relation']} {figure['target']:g}", "ok" if figure["ok"] else "missed"]
