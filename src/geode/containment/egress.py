@@ -71,7 +71,9 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
         try:
             addresses = await self._resolve(host, port)
         except OSError as error:
-            raise ToolFailed(f"{host} cannot be resolved: {error.strerror or error}", fix="check the address") from error
+            raise ToolFailed(
+                f"{host} cannot be resolved: {error.strerror or error}", fix="check the address"
+            ) from error
         for address in addresses:
             scope = address_scope(address)
             if scope not in self._reach:
@@ -97,7 +99,9 @@ class GuardedClient:
             raise ToolFailed(f"no answer from {_place(request.url)} within {request.timeout:g} s") from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException) as error:
             text = str(error) or type(error).__name__
-            raise ToolFailed(f"no answer from {_place(request.url)}: {text}", fix="check address and service") from error
+            raise ToolFailed(
+                f"no answer from {_place(request.url)}: {text}", fix="check address and service"
+            ) from error
 
     async def _follow(self, request: HttpRequest) -> HttpResponse:
         method, url, body, headers = request.method.upper(), request.url, request.body, dict(request.headers)

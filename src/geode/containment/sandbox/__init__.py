@@ -1,0 +1,1 @@
+"""One file a backend; `runner.py` is the port, `select.py` picks what works here."""

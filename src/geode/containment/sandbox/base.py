@@ -1,0 +1,77 @@
+"""What every containment backend offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ...core.ports import ProcessSpec
+
+__all__ = ["Backend", "Running", "Streams"]
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Descriptors a process gets as 0, 1 and 2; they stay the caller's to close."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+class Running(Protocol):
+    """A started process tree."""
+
+    async def wait(self) -> int:
+        """Wait until no process of the tree is alive; the first process's wait status as a shell sees it
+        (0..128 an exit code, 128 + n ended by signal n)."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask the first process (and its group) to end. Never blocks, never fails."""
+        ...
+
+    def kill(self) -> None:
+        """End the whole tree at once. Never blocks, never fails."""
+        ...
+
+    @property
+    def started(self) -> bool:
+        """Whether the sandbox came up, so that an exit status is the program's own."""
+        ...
+
+
+class Backend(Protocol):
+    """One way to contain a process."""
+
+    @property
+    def name(self) -> str:
+        """Short name for records: `bubblewrap`, `bubblewrap+uid`."""
+        ...
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Lines for people: what is weaker here than it could be."""
+        ...
+
+    def check(self) -> None:
+        """Start something trivial inside; blocking.
+
+        Raises:
+            SandboxUnavailable: it does not work here; says why and what to do.
+        """
+        ...
+
+    async def start(self, spec: ProcessSpec, streams: Streams) -> Running:
+        """Start the process; returns once it runs inside.
+
+        Raises:
+            SandboxUnavailable: the sandbox could not be set up.
+            ToolFailed: the program does not exist in the sandbox or the request cannot be contained.
+        """
+        ...
+
+    def visible(self, spec: ProcessSpec) -> tuple[Path, ...]:
+        """Host directories the process sees, for finding programs."""
+        ...

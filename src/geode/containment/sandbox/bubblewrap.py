@@ -1,0 +1,383 @@
+"""Bubblewrap: namespaces, an own mount view, no capabilities, a system call filter.
+
+An ordinary user runs it directly. As root it is never run as root: the host paths are
+staged (see `stage.py`) and bubblewrap is started as a user id that owns nothing, by the
+very same unprivileged route. Everything it is told goes through a memory file, not the
+command line and not its environment: `LD_PRELOAD` from a request must not reach a program
+that runs outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...core.errors import SandboxUnavailable, ToolFailed
+from ...core.ports import Limits, ProcessSpec
+from . import placeholders, seccomp, stage
+from .base import Running, Streams
+from .process import Status, Tree
+from .spawner import spawn
+from .view import EXTRA_BIN, HOME, View, base_environment, build_view
+
+__all__ = ["Bubblewrap"]
+
+_UID = 1000  # inside; whoever it is outside
+_TMP_BYTES = 1024 * 1024 * 1024
+_SHM_BYTES = 256 * 1024 * 1024
+_STAGES = 16
+_TRUSTED = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
+_PASSWD = f"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:{_UID}:{_UID}:user:{HOME}:/bin/sh\n".encode()
+_GROUP = f"root:x:0:\nuser:x:{_UID}:\n".encode()
+_HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
+_INSTALL = "Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)."
+_NAMESPACES = (
+    "Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu 24.04 and newer "
+    "kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container "
+    "--security-opt seccomp=unconfined)."
+)
+
+
+def _find(tool: str) -> str:
+    path = shutil.which(tool, path=_TRUSTED)
+    if path is None:
+        raise SandboxUnavailable(f"{tool} is missing, which running as root needs", fix="Install util-linux.")
+    return path
+
+
+def memory_file(name: str, data: bytes) -> int:
+    """A descriptor positioned at the start of `data`."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+@dataclass(slots=True)
+class _Prepared:
+    argv: list[str]
+    keep: list[int]
+    held: placeholders.Held
+    notices: tuple[str, ...]
+    slot: int = -1
+
+
+class Bubblewrap:
+    """The backend of Linux.
+
+    Args:
+        geode_home: never visible inside.
+        home: the person's home, for refusing to make it writable as a whole.
+        hidden: called for each request with the directories it may read; paths to mask.
+    """
+
+    def __init__(
+        self, *, geode_home: Path, home: Path | None = None,
+        hidden: Callable[[Iterable[Path]], Iterable[Path]] = lambda _tops: (),
+    ) -> None:  # fmt: skip
+        self._geode_home = Path(os.path.realpath(geode_home))
+        self._home = Path(os.path.realpath(home or Path.home()))
+        self._hidden = hidden
+        self._program = shutil.which("bwrap", path=_TRUSTED) or ""
+        self._root = os.geteuid() == 0
+        self._lock = threading.Lock()
+        self._first_user = random.SystemRandom().randrange(1_880_000_000, 2_140_000_000)
+        self._busy: set[int] = set()
+        self._maps: dict[tuple[int, int, int], int] = {}
+        self._stages: dict[tuple[object, ...], stage.Stage] = {}
+        self.notices: tuple[str, ...] = ()
+        if seccomp.table_for() is None:
+            self.notices += (f"no system call filter for {os.uname().machine}; namespaces and mounts contain alone",)
+
+    @property
+    def name(self) -> str:
+        """`bubblewrap`, or `bubblewrap+uid` when it runs as a user id of its own."""
+        return "bubblewrap+uid" if self._root else "bubblewrap"
+
+    def visible(self, spec: ProcessSpec) -> tuple[Path, ...]:
+        """See `Backend.visible`."""
+        return tuple(bind.path for bind in self._view(spec).binds)
+
+    # ------------------------------------------------------------ trying
+
+    def check(self) -> None:
+        """See `Backend.check`."""
+        if not self._program:
+            raise SandboxUnavailable("bubblewrap (bwrap) is not installed, and nothing is run without a sandbox",
+                                     fix=_INSTALL)  # fmt: skip
+        for tool in ("nsenter", "unshare", "prlimit") if self._root else ():
+            _find(tool)
+        spec = ProcessSpec(argv=("/bin/sh", "-c", "exit 23"), cwd=Path("/"))
+        try:
+            prepared = self._prepare(spec, status=-1, block=-1)
+        except OSError as error:
+            fix = "Run Geode as an ordinary user, or give it CAP_SYS_ADMIN and Linux 5.12 or newer." if self._root else ""
+            raise SandboxUnavailable(f"the sandbox cannot be prepared: {error.strerror or error}", fix=fix) from error
+        try:
+            done = subprocess.run(
+                prepared.argv, pass_fds=prepared.keep, stdin=subprocess.DEVNULL, capture_output=True, timeout=20,
+                check=False, cwd="/", env={"PATH": _TRUSTED},
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SandboxUnavailable(f"bubblewrap does not start: {error}", fix=_INSTALL) from error
+        finally:
+            self._release(prepared)
+        if done.returncode != 23:
+            reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit {done.returncode}"]
+            fix = _INSTALL if "nknown option" in reason[0] else _NAMESPACES
+            raise SandboxUnavailable(f"bubblewrap does not work here: {reason[0]}", fix=fix)
+
+    # ------------------------------------------------------------ starting
+
+    async def start(self, spec: ProcessSpec, streams: Streams) -> Running:
+        """See `Backend.start`."""
+        if not self._program:
+            self.check()
+        status_read, status_write = os.pipe2(os.O_CLOEXEC)
+        block_read, block_write = os.pipe2(os.O_CLOEXEC)
+        prepared: _Prepared | None = None
+        try:
+            prepared = await asyncio.to_thread(self._prepare, spec, status_write, block_read)
+            process = await asyncio.wrap_future(
+                spawn(prepared.argv, (streams.stdin, streams.stdout, streams.stderr), tuple(prepared.keep))
+            )
+        except BaseException as error:
+            os.close(status_read)
+            os.close(block_write)
+            if prepared is not None:
+                self._release(prepared)
+            if isinstance(error, OSError):
+                raise SandboxUnavailable(f"the sandbox cannot be started: {error.strerror or error}",
+                                         fix="geode doctor shows what is missing.") from error  # fmt: skip
+            raise
+        finally:
+            os.close(status_write)
+            os.close(block_read)
+        for descriptor in prepared.keep:
+            if descriptor not in (status_write, block_read):
+                os.close(descriptor)
+        prepared.keep.clear()
+        _prefer_to_kill(process.pid)
+        tree = Tree(process, Status(status_read), functools.partial(self._release, prepared))
+        try:
+            await tree.begin(_nothing if self._root else functools.partial(_apply, spec.limits), block_write)
+        finally:
+            os.close(block_write)
+        return tree
+
+    def _view(self, spec: ProcessSpec) -> View:
+        hidden = self._hidden([*spec.readable, *spec.writable])
+        return build_view(spec, geode_home=self._geode_home, home=self._home, hidden=hidden)
+
+    def _prepare(self, spec: ProcessSpec, status: int, block: int) -> _Prepared:
+        view = self._view(spec)
+        cwd = Path(os.path.realpath(spec.cwd)) if spec.cwd != Path("/") else spec.cwd
+        if cwd != Path("/") and not view.shows(cwd) and not str(cwd).startswith(("/tmp", HOME)):  # noqa: S108
+            raise ToolFailed(f"the working directory {spec.cwd} is not visible in the sandbox",
+                             fix="Name it, or a directory above it, as readable or writable.")  # fmt: skip
+        held = placeholders.hold(view.guards)
+        prepared = _Prepared([], [], held, tuple(view.notices))
+        try:
+            prefix: list[str] = []
+            places: dict[Path, Path] = {}
+            if self._root:
+                entry, places, view = self._stage(view, prepared)
+                prefix = [_find("prlimit"), *_limit_words(spec.limits), *entry]
+            arguments = self._arguments(spec, view, places, cwd, prepared, status, block)
+            script = memory_file("geode-bwrap", b"".join(os.fsencode(word) + b"\0" for word in arguments))
+            prepared.keep.append(script)
+            prepared.argv = [*prefix, self._program, "--args", str(script), "--", *spec.argv]
+            prepared.keep += [descriptor for descriptor in (status, block) if descriptor >= 0]
+        except BaseException:
+            self._release(prepared)
+            raise
+        return prepared
+
+    def _release(self, prepared: _Prepared) -> None:
+        prepared.held.release()
+        with self._lock:
+            self._busy.discard(prepared.slot)
+        # The pipes handed to us are the caller's; the memory files are ours.
+        for descriptor in prepared.keep:
+            with contextlib.suppress(OSError):
+                if "memfd:" in os.readlink(f"/proc/self/fd/{descriptor}"):
+                    os.close(descriptor)
+        prepared.keep.clear()
+
+    # ------------------------------------------------------------ as root
+
+    def _stage(self, view: View, prepared: _Prepared) -> tuple[list[str], dict[Path, Path], View]:
+        """The command that enters a namespace where `view`'s host paths belong to a user of our own."""
+        with self._lock:
+            slot = next(number for number in range(65536) if number not in self._busy)
+            self._busy.add(slot)
+            prepared.slot = slot
+            user = self._first_user + slot
+            sources = _sources(view)
+            key = (user, *((s.path, s.writable, *_identity(s.path)) for s in sources))
+            staged = self._stages.get(key)
+            if staged is None:
+                staged = stage.prepare([(source, self._map(source.path, user)) for source in sources])
+                while len(self._stages) >= _STAGES:
+                    self._stages.pop(next(iter(self._stages))).close()
+                self._stages[key] = staged
+        lost = [bind.path for bind in view.binds if bind.writable and _covering(bind.path, staged.unmapped)]
+        if lost:
+            prepared.notices += tuple(f"{path} is read-only: its file system has no idmapped mounts" for path in lost)
+            view.binds = [replace(b, writable=False) if b.path in lost else b for b in view.binds]
+        entry = f"--mount=/proc/{os.getpid()}/fd/{staged.namespace}"
+        return [_find("nsenter"), entry, f"--setuid={user}", f"--setgid={user}", "--"], staged.places, view
+
+    def _map(self, path: Path, user: int) -> int:
+        status = path.stat()
+        key = (status.st_uid, status.st_gid, user)
+        if key not in self._maps:
+            self._maps[key] = stage.owner_map(_find("unshare"), *key)
+        return self._maps[key]
+
+    # ------------------------------------------------------------ arguments
+
+    def _arguments(
+        self, spec: ProcessSpec, view: View, places: dict[Path, Path], cwd: Path, prepared: _Prepared, status: int,
+        block: int,
+    ) -> list[str]:  # fmt: skip
+        def data(name: str, content: bytes) -> str:
+            descriptor = memory_file(name, content)
+            prepared.keep.append(descriptor)
+            return str(descriptor)
+
+        words = ["--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(_UID), "--gid", str(_UID)]
+        words += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
+        if spec.network:
+            words.append("--share-net")
+        for key, value in {**base_environment(), **spec.env}.items():
+            words += ["--setenv", key, value]
+        for target, name in view.links:
+            words += ["--symlink", target, name]
+        words += ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
+        words += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp", "--size", str(_TMP_BYTES), "--tmpfs", HOME]  # noqa: S108
+        words += ["--symlink", sys.executable, f"{EXTRA_BIN}/python", "--symlink", "/tmp", "/var/tmp"]  # noqa: S108
+        for name, content in (("passwd", _PASSWD), ("group", _GROUP), ("hosts", _hosts(spec.network))):
+            words += ["--perms", "0444", "--ro-bind-data", data(name, content), f"/etc/{name}"]
+        if spec.network:
+            words += ["--ro-bind-data", data("resolv", _read("/etc/resolv.conf")), "/etc/resolv.conf"]
+        for bind in view.binds:
+            source = _translated(bind.source or bind.path, places) if bind.foreign else bind.source or bind.path
+            words += ["--bind" if bind.writable else "--ro-bind", str(source), str(bind.path)]
+        for guard in view.guards:
+            if guard.folder:
+                words += ["--ro-bind", str(_translated(guard.path, places)), str(guard.path)]
+            else:
+                words += ["--ro-bind", "/dev/null", str(guard.path)]
+        for mask in view.masks:
+            if mask.is_dir():
+                words += ["--perms", "0000", "--tmpfs", str(mask), "--remount-ro", str(mask)]
+            else:
+                words += ["--ro-bind", "/dev/null", str(mask)]
+        words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(cwd)]
+        program = seccomp.filter_program(network=spec.network)
+        if program is not None:
+            words += ["--seccomp", data("seccomp", program)]
+        if status >= 0:
+            words += ["--json-status-fd", str(status), "--block-fd", str(block)]
+        return words
+
+
+def _nothing(_pid: int) -> None:
+    """As root the limits are set on the way in."""
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _sources(view: View) -> list[stage.Source]:
+    """The outermost foreign host paths; what lies in them is reached through them."""
+    found: dict[Path, bool] = {}
+    for bind in view.binds:
+        if bind.foreign:
+            path = bind.source or bind.path
+            found[path] = found.get(path, False) or bind.writable
+    tops = [p for p in found if not any(p != o and p.is_relative_to(o) and found[o] >= found[p] for o in found)]
+    return [stage.Source(path, found[path]) for path in sorted(tops)]
+
+
+def _covering(path: Path, tops: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(top) for top in tops)
+
+
+def _translated(path: Path, places: dict[Path, Path]) -> Path:
+    """Where a host path is found in the staged namespace (longest match); itself when nothing is staged."""
+    best = max((top for top in places if path.is_relative_to(top)), key=lambda top: len(top.parts), default=None)
+    return path if best is None else places[best] / path.relative_to(best)
+
+
+def _hosts(network: bool) -> bytes:
+    return _HOSTS if not network else _read("/etc/hosts") or _HOSTS
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()[:65536]
+    except OSError:
+        return b""
+
+
+def _prefer_to_kill(pid: int) -> None:
+    """When memory runs out, the kernel takes the sandbox first."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def _wanted(limits: Limits) -> dict[int, int]:
+    """Limits by resource; those that would keep bubblewrap itself from working have a floor."""
+    wanted = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CPU: limits.cpu_seconds,
+        resource.RLIMIT_AS: None if limits.memory_bytes is None else max(limits.memory_bytes, 32 * 1024 * 1024),
+        resource.RLIMIT_NPROC: None if limits.processes is None else max(limits.processes, 1),
+        resource.RLIMIT_FSIZE: None if limits.file_bytes is None else max(limits.file_bytes, 4096),
+        resource.RLIMIT_NOFILE: None if limits.open_files is None else max(limits.open_files, 16),
+    }
+    return {kind: value for kind, value in wanted.items() if value is not None}
+
+
+def _apply(limits: Limits, pid: int) -> None:
+    """Set the limits on the first process of the sandbox, which waits; all others inherit them.
+
+    It is already in its user namespace, so processes are counted there: for this tree alone.
+    Set earlier, the limit would count everything the person runs.
+    """
+    for kind, value in _wanted(limits).items():
+        hard = resource.prlimit(pid, kind)[1]
+        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.prlimit(pid, kind, (least, least + (kind == resource.RLIMIT_CPU and least < hard)))
+
+
+def _limit_words(limits: Limits) -> list[str]:
+    """The same for util-linux's prlimit. As root the user id is the sandbox's own, so the limit may be set before
+    it enters a user namespace; afterwards it would take CAP_SYS_RESOURCE, which containers do not give."""
+    names = {resource.RLIMIT_CORE: "core", resource.RLIMIT_CPU: "cpu", resource.RLIMIT_AS: "as",
+             resource.RLIMIT_NPROC: "nproc", resource.RLIMIT_FSIZE: "fsize", resource.RLIMIT_NOFILE: "nofile"}  # fmt: skip
+    words: list[str] = []
+    for kind, value in _wanted(limits).items():
+        hard = resource.getrlimit(kind)[1]
+        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        if kind == resource.RLIMIT_NPROC:
+            least += 2  # bubblewrap's own two processes count as the same user
+        words.append(f"--{names[kind]}={least}:{least + (kind == resource.RLIMIT_CPU)}")
+    return words

@@ -1,0 +1,271 @@
+"""Runs a process to its end, its limit or its cancellation, and returns what it said."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from ...core.errors import SandboxUnavailable, ToolFailed
+from ...core.ports import Limits, ProcessOutcome, ProcessSpec
+from ..capture import Collector
+from .base import Backend, Running, Streams
+from .bubblewrap import memory_file
+
+__all__ = ["DEFAULT_LIMITS", "SandboxRunner"]
+
+_GRACE = 0.3  # seconds between the polite and the final signal
+_CHUNK = 128 * 1024
+
+DEFAULT_LIMITS = Limits(
+    seconds=120.0, cpu_seconds=600, memory_bytes=8 * 1024**3, processes=512, file_bytes=4 * 1024**3, open_files=4096,
+    output_bytes=64 * 1024 * 1024,
+)  # fmt: skip
+
+_HINTS = (
+    ("needed input", re.compile(
+        r"EOFError: EOF when reading|terminal prompts disabled|could not read (?:Username|Password)|a terminal is required"
+        r"|no tty present|not a tty|inappropriate ioctl for device|password[^\n]{0,40}:\s*$|passphrase[^\n]{0,80}:\s*$"
+        r"|\[y/n\]|\(yes/no|enter (?:password|passphrase)|stdin is not a (?:tty|terminal)", re.IGNORECASE)),
+    ("blocked network", re.compile(
+        r"temporary failure in name resolution|could not resolve|network is unreachable|name or service not known"
+        r"|ENETUNREACH|EAI_AGAIN|ENOTFOUND|getaddrinfo|no address associated|nodename nor servname", re.IGNORECASE)),
+    ("wrote outside the writable directories", re.compile(r"read-only file system|EROFS", re.IGNORECASE)),
+    ("reached the memory limit", re.compile(r"MemoryError|cannot allocate memory|out of memory|bad_alloc", re.IGNORECASE)),
+    ("reached the process limit", re.compile(r"fork: (?:retry: )?resource temporarily|can't start new thread", re.IGNORECASE)),
+    ("reached the file size limit", re.compile(r"file (?:size limit exceeded|too large)|EFBIG", re.IGNORECASE)),
+)  # fmt: skip
+_EXEC_FAILED = re.compile(r"^bwrap: execvp (.*): (.+)$", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _Stop:
+    """Why a run is being ended; the first reason counts."""
+
+    reason: str = ""
+    wake: asyncio.Event | None = None
+
+    def now(self, reason: str) -> None:
+        if not self.reason:
+            self.reason = reason
+            if self.wake is not None:
+                self.wake.set()
+
+
+class SandboxRunner:
+    """`core.ports.ProcessRunner` over a backend.
+
+    Args:
+        backend: what contains the processes.
+        limits: used where a request leaves a limit open; a request cannot exceed them.
+        spool_dir: private directory for large outputs.
+    """
+
+    def __init__(self, backend: Backend, *, limits: Limits = DEFAULT_LIMITS, spool_dir: Path) -> None:
+        self.backend = backend
+        self._limits = limits
+        self._spool_dir = spool_dir
+
+    @classmethod
+    def from_settings(cls, settings: Any) -> Self:
+        """A runner as the settings say; the backend is tried now.
+
+        Raises:
+            SandboxUnavailable: none works here.
+        """
+        from .select import limits_of, select_backend  # noqa: PLC0415  select imports every backend
+
+        return cls(select_backend(settings), limits=limits_of(settings), spool_dir=Path(settings.home) / "spool")
+
+    async def run(self, spec: ProcessSpec) -> ProcessOutcome:
+        """See `core.ports.ProcessRunner.run`."""
+        if not spec.argv or any("\0" in word for word in (*spec.argv, *spec.env, *spec.env.values())):
+            raise ToolFailed("the command is empty or contains a NUL character", fix="Give a program and its arguments.")
+        spec = replace(spec, limits=self._bounded(spec.limits))
+        stop = _Stop(wake=asyncio.Event())
+        work = asyncio.ensure_future(self._run(spec, stop))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            stop.now("cancelled")
+            while not work.done():
+                try:
+                    await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    continue  # asked again while the tree is being ended, which takes milliseconds
+                except (ToolFailed, SandboxUnavailable):
+                    break
+            if not work.cancelled() and work.exception() is None:
+                for captured in (work.result().stdout, work.result().stderr):
+                    if captured.spool is not None:
+                        captured.spool.unlink(missing_ok=True)
+            raise
+
+    def _bounded(self, asked: Limits) -> Limits:
+        def least(name: str) -> Any:
+            values = [v for v in (getattr(asked, name), getattr(self._limits, name)) if v is not None]
+            return min(values, default=None)
+
+        names = ("cpu_seconds", "memory_bytes", "processes", "file_bytes", "open_files", "output_bytes")
+        return replace(asked, **{name: least(name) for name in names})
+
+    async def _run(self, spec: ProcessSpec, stop: _Stop) -> ProcessOutcome:
+        began = time.monotonic()
+        out = Collector(self._spool_dir)
+        err = out if spec.merge_stderr else Collector(self._spool_dir)
+        pumps: list[_Pump] = []
+        stdin = memory_file("stdin", spec.stdin) if spec.stdin is not None else os.open(os.devnull, os.O_RDONLY)
+        running: Running | None = None
+        try:
+            budget = _Budget(spec.limits.output_bytes, stop)
+            pumps = [_Pump(out, budget)] if spec.merge_stderr else [_Pump(out, budget), _Pump(err, budget)]
+            try:
+                running = await self.backend.start(spec, Streams(stdin, pumps[0].write_end, pumps[-1].write_end))
+            finally:
+                os.close(stdin)
+                for pump in pumps:
+                    pump.close_write_end()
+            code = await self._to_the_end(running, spec.limits.seconds - (time.monotonic() - began), stop)
+            for pump in pumps:
+                pump.drain()
+        except BaseException:
+            if running is not None:
+                running.kill()
+            out.discard()
+            err.discard()
+            raise
+        finally:
+            for pump in pumps:
+                pump.close()
+        return self._outcome(spec, running, code, stop.reason, out, err, (time.monotonic() - began) * 1000)
+
+    async def _to_the_end(self, running: Running, seconds: float, stop: _Stop) -> int:
+        """Wait for the tree; when it must stop, ask, then insist."""
+        assert stop.wake is not None
+        ended = asyncio.ensure_future(running.wait())
+        woken = asyncio.ensure_future(stop.wake.wait())
+        try:
+            await asyncio.wait({ended, woken}, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                stop.now("timeout")
+                if stop.reason == "timeout":
+                    running.terminate()
+                    await asyncio.wait({ended}, timeout=_GRACE)
+                running.kill()
+            return await ended
+        except asyncio.CancelledError:  # the loop itself is being closed
+            running.kill()
+            raise
+        finally:
+            woken.cancel()
+
+    def _outcome(
+        self, spec: ProcessSpec, running: Running, code: int, stopped: str, out: Collector, err: Collector, took: float
+    ) -> ProcessOutcome:
+        stdout = out.finish()
+        stderr = stdout if spec.merge_stderr else err.finish()
+        said = f"{stderr.text}\n{stdout.text}"
+        missing = _EXEC_FAILED.search(stderr.text) if not running.started and not stopped else None
+        if missing is not None:
+            raise ToolFailed(f"{missing[1]} cannot be started: {missing[2]}",
+                             fix="Check the program's name; only programs visible in the sandbox can run.")  # fmt: skip
+        if not stopped and not running.started:
+            why = stderr.text.strip().splitlines()[-1:] or [f"exit {code}"]
+            raise SandboxUnavailable(f"the sandbox could not be set up: {why[0]}", fix="geode doctor tells more.")
+        name = _signal_name(code)
+        ended_by_itself = not stopped and not name
+        return ProcessOutcome(
+            exit_code=code if ended_by_itself else None,
+            signal=name if not stopped else "",
+            stdout=stdout,
+            stderr=type(stderr)() if spec.merge_stderr else stderr,
+            stopped=stopped,
+            duration_ms=took,
+            backend=self.backend.name,
+            hint="" if ended_by_itself and code == 0 else _hint(said, name, spec.network),
+        )
+
+
+def _signal_name(code: int) -> str:
+    if code <= 128:
+        return ""
+    try:
+        return signal.Signals(code - 128).name
+    except ValueError:
+        return ""
+
+
+def _hint(said: str, signal_name: str, network: bool) -> str:
+    by_signal = {"SIGXCPU": "reached the CPU limit", "SIGXFSZ": "reached the file size limit",
+                 "SIGSYS": "used a system call the sandbox forbids"}  # fmt: skip
+    if signal_name in by_signal:
+        return by_signal[signal_name]
+    tail = said[-20_000:]
+    for hint, pattern in _HINTS:
+        if (hint != "blocked network" or not network) and pattern.search(tail):
+            return hint
+    return ""
+
+
+class _Budget:
+    """Bytes both streams together may write before the process is stopped."""
+
+    def __init__(self, size: int, stop: _Stop) -> None:
+        self.left = size
+        self._stop = stop
+
+    def take(self, size: int) -> int:
+        """How many of `size` bytes may still be kept; stops the run when that is not all."""
+        granted = min(size, self.left)
+        self.left -= granted
+        if granted < size:
+            self._stop.now("output_limit")
+        return granted
+
+
+class _Pump:
+    """Moves one pipe into a collector, as the loop finds it readable."""
+
+    def __init__(self, collector: Collector, budget: _Budget) -> None:
+        self._collector = collector
+        self._budget = budget
+        self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._read_end, False)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._read_end, self._once)
+
+    def _once(self) -> bool:
+        try:
+            data = os.read(self._read_end, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        granted = self._budget.take(len(data))
+        self._collector.feed(data[:granted] if granted < len(data) else data)
+        return True
+
+    def drain(self) -> None:
+        """Take what is left after every writer has gone."""
+        while self._read_end >= 0 and self._budget.left > 0 and self._once():
+            pass
+
+    def close_write_end(self) -> None:
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def close(self) -> None:
+        self.close_write_end()
+        if self._read_end >= 0:
+            self._loop.remove_reader(self._read_end)
+            os.close(self._read_end)
+            self._read_end = -1
+
+
