@@ -29,7 +29,9 @@ _KEYWORDS = frozenset(
     "{ } if then else elif fi for while until do done case esac select in function time coproc ! [[ ]]".split()
 )
 _BIN = re.compile(r"(?:/usr)?(?:/local)?/s?bin/([^/]+)")
-_DEVICES = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"})
+_DEVICES = frozenset(
+    {"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd/0", "/dev/fd/1", "/dev/fd/2"}
+)
 _SAMPLE_SECRETS = (".env", ".env.local", ".netrc", ".npmrc", ".pgpass", "id_rsa", "id_ed25519", "x.pem", "server.key")
 _PATH_STATE = frozenset({"pushd", "popd", "dirs"})
 ScopeOf = Callable[[str], Scope]
@@ -70,9 +72,7 @@ def analyse(command: str, cwd: str, home: str, scope_of: ScopeOf | None = None) 
         analyser.line(command, 0)
     if analyser.notes:
         analyser.add(Effect.EXECUTE, UNPARSED + command[:2000], Scope.UNKNOWN)
-    return CommandAnalysis(
-        tuple(analyser.argv), tuple(analyser.impacts), not analyser.notes, "; ".join(analyser.notes)
-    )
+    return CommandAnalysis(tuple(analyser.argv), tuple(analyser.impacts), not analyser.notes, "; ".join(analyser.notes))
 
 
 class _Analyser:

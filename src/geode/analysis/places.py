@@ -32,7 +32,11 @@ def looks_secret(path: str) -> bool:
     if not parts:
         return False
     name = parts[-1]
-    if any(p in _SECRET_FOLDERS for p in parts) and not name.endswith(".pub") and name not in ("known_hosts", "config.example"):
+    if (
+        any(p in _SECRET_FOLDERS for p in parts)
+        and not name.endswith(".pub")
+        and name not in ("known_hosts", "config.example")
+    ):
         return True
     if name.lower() in _SYSTEM_SHADOW:
         return path.startswith(("/etc/", "/proc/"))

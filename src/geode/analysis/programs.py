@@ -284,7 +284,8 @@ def _command_v(words: Sequence[Word], report: Report) -> bool:
 
 def _handlers() -> dict[str, Handler]:
     table: dict[str, Handler] = {
-        name: _pure for name in ("echo", "pwd", "true", "false", ":", "whoami", "id", "uname", "seq", "basename", "dirname")
+        name: _pure
+        for name in ("echo", "pwd", "true", "false", ":", "whoami", "id", "uname", "seq", "basename", "dirname")
     }
     table |= {name: _reader(content=False) for name in ("ls", "stat", "wc", "du", "realpath", "readlink", "test", "[")}
     table |= {
@@ -292,7 +293,10 @@ def _handlers() -> dict[str, Handler]:
         for name in ("cat", "head", "tail", "nl", "od", "hexdump", "tac", "rev", "cut", "fold", "paste", "comm", "cmp")
     }
     table |= {name: _reader(skip=2) for name in ("tr",)}
-    table |= {name: _reader() for name in ("diff", "md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "column", "strings")}
+    table |= {
+        name: _reader()
+        for name in ("diff", "md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "column", "strings")
+    }
     table |= {name: _pure for name in ("which", "type")}
     table |= {
         "file": _reader(content=False, refuse=("-C", "--compile", "-m", "--magic-file", "-f", "--files-from", "-z")),

@@ -80,7 +80,9 @@ def parse_document(raw: bytes, name: str) -> Document:
         found = re.search(r"\s*\(at line (\d+), column \d+\)$", message)
         place = f"{name}:{found[1]}" if found else name
         reason = message[: found.start()] if found else message
-        raise ConfigError(f"{place}: not valid TOML: {reason}", fix="correct the line; see https://toml.io") from problem
+        raise ConfigError(
+            f"{place}: not valid TOML: {reason}", fix="correct the line; see https://toml.io"
+        ) from problem
 
 
 def read_document(path: Path) -> Document:

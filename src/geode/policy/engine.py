@@ -220,7 +220,9 @@ class PolicyEngine:
 
 
 def _step(rule: Rule, what: str) -> TraceStep:
-    return TraceStep(rule.name, rule.verdict, rule.reason or f"rule {rule.name} says {rule.verdict.value} {what}".strip())
+    return TraceStep(
+        rule.name, rule.verdict, rule.reason or f"rule {rule.name} says {rule.verdict.value} {what}".strip()
+    )
 
 
 def _chain_advice(chain: PolicyChain, q: Question) -> str:
@@ -252,9 +254,7 @@ def _judge_impact(named: _ByName, impact: Impact) -> _Judged:
     if lifting or (allows and not asks):
         return _judged(Decision.ALLOW, lifting or allows, impact)
     if named.requested:
-        return _Judged(
-            Decision.ALLOW, (TraceStep("requested", Decision.ALLOW, "explicitly requested by the person"),)
-        )
+        return _Judged(Decision.ALLOW, (TraceStep("requested", Decision.ALLOW, "explicitly requested by the person"),))
     reason = f"no rule covers {impact.kind.value} on {impact.scope.value}"
     return _Judged(Decision.ASK, (TraceStep("no-rule", Decision.ASK, reason),))
 
@@ -319,9 +319,7 @@ class _Builder:
         known = frozenset(self.chain.modes)
         for number, item in enumerate(text.items):
             place = _place(text.file, text.lines, number)
-            rule = compile_rule(
-                item, layer=text.layer, place=place, home=self.home, modes=known, number=number + 1
-            )
+            rule = compile_rule(item, layer=text.layer, place=place, home=self.home, modes=known, number=number + 1)
             if rule.name in self.rule_names:
                 raise ConfigError(
                     f"{place}: rule {rule.name!r}: the name is taken by {self.rule_names[rule.name]}",

@@ -10,9 +10,7 @@ from .globs import Names
 
 __all__ = ["NODE_TOOL_ALLOWLISTS", "NodeScopePolicy"]
 
-NODE_TOOL_ALLOWLISTS: dict[str, list[str]] = {
-    node: list(tools) for node, tools in DEFAULTS.data["node_scopes"].items()
-}
+NODE_TOOL_ALLOWLISTS: dict[str, list[str]] = {node: list(tools) for node, tools in DEFAULTS.data["node_scopes"].items()}
 """The scopes of `defaults.toml`."""
 
 POLICY_NAME = "node_scope"
