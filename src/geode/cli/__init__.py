@@ -1,1 +1,1 @@
-"""The command line: `geode COMMAND …` (the contract is in docs/commands.md)."""
+"""The command line: `geode COMMAND …` : its words, JSON documents and exit codes are a contract."""

@@ -44,9 +44,9 @@ def _show(run: Invocation) -> int:
     def people() -> None:
         print(f"mode in force: {run.settings.mode}\n")
         render.table(["mode", "meaning"], list(document["modes"].items()))
-        for title in ("policies", "rules"):
+        for title, line in (("policies", _policy_line), ("rules", _rule_line)):
             print(f"\n{render.paint(title, 'bold')}")
-            _show_items(document[title])
+            render.table(["name", "says", "about", "because"], [line(item) for item in document[title]])
         print(f"\n{render.paint('node scopes', 'bold')}")
         render.table(["node", "tools"], [[node, _short(tools)] for node, tools in document["node_scopes"].items()])
 
@@ -54,9 +54,28 @@ def _show(run: Invocation) -> int:
     return 0
 
 
-def _show_items(items: list[dict[str, Any]]) -> None:
-    columns = list(dict.fromkeys(key for item in items for key in item if key not in {"match", "no_match", "advice"}))
-    render.table(columns, [[_short(item.get(key)) for key in columns] for item in items])
+def _policy_line(policy: Mapping[str, Any]) -> list[str | None]:
+    says = [
+        f"{word}: {_short(policy[key])}"
+        for word, key in (
+            ("only", "allowed_tools"),
+            ("denied", "denied_tools"),
+            ("denied unless requested", "unless_requested"),
+        )
+        if policy.get(key) is not None and policy[key] != []
+    ]
+    return [policy["name"], "; ".join(says), f"mode {policy['mode']}", None]
+
+
+def _rule_line(rule: Mapping[str, Any]) -> list[str | None]:
+    about = f"{_short(rule.get('effect')) or 'anything'} on {_short(rule.get('scope')) or 'anything'}"
+    for key in ("tool", "target", "origin", "source", "mode"):
+        if _short(rule.get(key)) not in (None, "*"):
+            about += f", {key} {_short(rule[key])}"
+    if rule.get("taint") is not None:
+        about += ", after untrusted content" if rule["taint"] else ", before untrusted content"
+    name = rule["name"] if rule.get("layer") == "default" else f"{rule['name']} ({rule.get('layer')})"
+    return [name, rule["verdict"], about, rule.get("reason")]
 
 
 def _short(value: Any) -> str | None:
