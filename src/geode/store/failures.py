@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -53,6 +55,8 @@ def translate(error: BaseException, where: str) -> StoreError:
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     said = " ".join(str(cause).split())
     lowered = said.lower()
+    if "disk i/o error" in lowered and _no_space(where):
+        lowered = "database or disk is full"
     for sign, what, fix, kind in _SQLITE:
         if sign in lowered:
             return kind(f"the database {where} {what}", fix=fix)
@@ -63,6 +67,14 @@ def translate(error: BaseException, where: str) -> StoreError:
     if "connect" in lowered or "authentication" in lowered or "does not exist" in lowered:
         return StoreError(f"the database {where} cannot be reached: {said[:200]}", fix=_SERVER)
     return StoreError(f"the database {where} refused an operation: {said[:200]}", fix="run `geode doctor`")
+
+
+def _no_space(where: str) -> bool:
+    """Whether the disk of a SQLite file is full: SQLite calls that an I/O error when it maps memory."""
+    try:
+        return shutil.disk_usage(Path(where).parent).free < 1024 * 1024
+    except OSError:
+        return False
 
 
 def from_os(error: OSError, where: str) -> StoreError:
