@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..core.ports import Captured
 
-__all__ = ["Collector", "readable"]
+__all__ = ["Collector", "readable", "sweep_spool"]
 
 KEEP = 256 * 1024
 """Output up to this many bytes is returned whole."""
@@ -176,3 +176,16 @@ class Collector:
             text=f"{first}{'' if first.endswith(chr(10)) else chr(10)}{note}\n{last}",
             total_bytes=self.total, total_lines=self.lines, omitted_bytes=omitted, spool=self._path,
         )  # fmt: skip
+
+
+def sweep_spool(folder: Path) -> int:
+    """Remove spool files of processes that are gone; how many."""
+    removed = 0
+    for path in folder.glob("*.out") if folder.is_dir() else ():
+        owner = path.name.split("-", 1)[0]
+        if not owner.isdigit() or Path(f"/proc/{owner}").exists() or not Path("/proc/self").exists():
+            continue
+        with contextlib.suppress(OSError):
+            path.unlink()
+            removed += 1
+    return removed

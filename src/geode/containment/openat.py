@@ -31,7 +31,6 @@ _NOCTTY: int = getattr(os, "O_NOCTTY", 0)
 _NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 
 
-
 class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
@@ -51,9 +50,14 @@ def _syscall() -> Callable[..., int]:
 def _openat2(directory: int, path: str, flags: int, mode: int = 0) -> int:
     how = _OpenHow(_base(flags), mode, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
     call = _syscall()
+    number = errno.EAGAIN
     for _ in range(100):
         descriptor = call(
-            _SYS_OPENAT2, ctypes.c_int(directory), os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+            _SYS_OPENAT2,
+            ctypes.c_int(directory),
+            os.fsencode(path),
+            ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
         )
         if descriptor >= 0:
             return int(descriptor)

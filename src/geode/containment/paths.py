@@ -32,10 +32,6 @@ _O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY)
 _STAY = "Use a path inside the workspace."
 
 
-class _Changed(OSError):
-    """A component became a symlink between looking and opening."""
-
-
 class _Root:
     """One directory, held open so that renaming or replacing it changes nothing."""
 

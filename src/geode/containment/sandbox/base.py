@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from ...core.ports import ProcessSpec
 
-__all__ = ["Backend", "Running", "Streams"]
+__all__ = ["Backend", "Running", "Streams", "byte_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +77,17 @@ class Backend(Protocol):
     def visible(self, spec: ProcessSpec) -> tuple[Path, ...]:
         """Host directories the process sees, for finding programs."""
         ...
+
+
+def byte_file(name: str, data: bytes) -> int:
+    """A descriptor positioned at the start of `data`, which lies in memory where the system can do that."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

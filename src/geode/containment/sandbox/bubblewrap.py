@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...core.errors import SandboxUnavailable, ToolFailed
+from ...core.errors import SandboxUnavailable
 from ...core.ports import Limits, ProcessSpec
 from . import placeholders, seccomp, stage
-from .base import Running, Streams
+from .base import Running, Streams, byte_file
 from .process import Status, Tree
 from .spawner import spawn
 from .view import EXTRA_BIN, HOME, View, base_environment, build_view
@@ -41,7 +41,9 @@ _TRUSTED = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
 _PASSWD = f"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:{_UID}:{_UID}:user:{HOME}:/bin/sh\n".encode()
 _GROUP = f"root:x:0:\nuser:x:{_UID}:\n".encode()
 _HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
-_INSTALL = "Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)."
+_INSTALL = (
+    "Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)."
+)
 _NAMESPACES = (
     "Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1; on Ubuntu 24.04 and newer "
     "kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap; in a container "
@@ -54,16 +56,6 @@ def _find(tool: str) -> str:
     if path is None:
         raise SandboxUnavailable(f"{tool} is missing, which running as root needs", fix="Install util-linux.")
     return path
-
-
-def memory_file(name: str, data: bytes) -> int:
-    """A descriptor positioned at the start of `data`."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 @dataclass(slots=True)
@@ -124,7 +116,9 @@ class Bubblewrap:
         try:
             prepared = self._prepare(spec, status=-1, block=-1)
         except OSError as error:
-            fix = "Run Geode as an ordinary user, or give it CAP_SYS_ADMIN and Linux 5.12 or newer." if self._root else ""
+            fix = (
+                "Run Geode as an ordinary user, or give it CAP_SYS_ADMIN and Linux 5.12 or newer." if self._root else ""
+            )
             raise SandboxUnavailable(f"the sandbox cannot be prepared: {error.strerror or error}", fix=fix) from error
         try:
             done = subprocess.run(
@@ -184,10 +178,9 @@ class Bubblewrap:
 
     def _prepare(self, spec: ProcessSpec, status: int, block: int) -> _Prepared:
         view = self._view(spec)
-        cwd = Path(os.path.realpath(spec.cwd)) if spec.cwd != Path("/") else spec.cwd
-        if cwd != Path("/") and not view.shows(cwd) and not str(cwd).startswith(("/tmp", HOME)):  # noqa: S108
-            raise ToolFailed(f"the working directory {spec.cwd} is not visible in the sandbox",
-                             fix="Name it, or a directory above it, as readable or writable.")  # fmt: skip
+        cwd = Path(os.path.realpath(spec.cwd))
+        if not view.shows(cwd) and str(cwd) not in ("/", "/tmp"):  # noqa: S108  the private one
+            cwd = Path(HOME)  # nothing of the asked one may be seen: start in an empty place
         held = placeholders.hold(view.guards)
         prepared = _Prepared([], [], held, tuple(view.notices))
         try:
@@ -197,7 +190,7 @@ class Bubblewrap:
                 entry, places, view = self._stage(view, prepared)
                 prefix = [_find("prlimit"), *_limit_words(spec.limits), *entry]
             arguments = self._arguments(spec, view, places, cwd, prepared, status, block)
-            script = memory_file("geode-bwrap", b"".join(os.fsencode(word) + b"\0" for word in arguments))
+            script = byte_file("geode-bwrap", b"".join(os.fsencode(word) + b"\0" for word in arguments))
             prepared.keep.append(script)
             prepared.argv = [*prefix, self._program, "--args", str(script), "--", *spec.argv]
             prepared.keep += [descriptor for descriptor in (status, block) if descriptor >= 0]
@@ -255,7 +248,7 @@ class Bubblewrap:
         block: int,
     ) -> list[str]:  # fmt: skip
         def data(name: str, content: bytes) -> str:
-            descriptor = memory_file(name, content)
+            descriptor = byte_file(name, content)
             prepared.keep.append(descriptor)
             return str(descriptor)
 

@@ -108,7 +108,9 @@ class Tree:
                 up = await self._status.until("child-pid")
         except TimeoutError as error:
             await self._abandon()
-            raise SandboxUnavailable("the sandbox did not come up", fix="Try again; geode doctor tells more.") from error
+            raise SandboxUnavailable(
+                "the sandbox did not come up", fix="Try again; geode doctor tells more."
+            ) from error
         except asyncio.CancelledError:
             await self._abandon()
             raise
@@ -143,9 +145,10 @@ class Tree:
             await _readable(self._inner)
         self._status.poll()
         code = self._status.values.get("exit-code", self._process.returncode)
-        self._code = 128 - code if code < 0 else int(code)
+        result = 128 - code if code < 0 else int(code)
+        self._code = result
         self._close()
-        return self._code
+        return result
 
     def _close(self) -> None:
         for descriptor in (self._outer, self._inner):

@@ -9,23 +9,20 @@ import signal
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from ...config.home import default_home
+from ...config.settings import SandboxSettings
 from ...core.errors import SandboxUnavailable, ToolFailed
 from ...core.ports import Limits, ProcessOutcome, ProcessSpec
-from ..capture import Collector
-from .base import Backend, Running, Streams
-from .bubblewrap import memory_file
+from ..capture import Collector, sweep_spool
+from .base import Backend, Running, Streams, byte_file
+from .select import limits_of, select_backend
 
-__all__ = ["DEFAULT_LIMITS", "SandboxRunner"]
+__all__ = ["SandboxRunner"]
 
 _GRACE = 0.3  # seconds between the polite and the final signal
 _CHUNK = 128 * 1024
-
-DEFAULT_LIMITS = Limits(
-    seconds=120.0, cpu_seconds=600, memory_bytes=8 * 1024**3, processes=512, file_bytes=4 * 1024**3, open_files=4096,
-    output_bytes=64 * 1024 * 1024,
-)  # fmt: skip
 
 _HINTS = (
     ("needed input", re.compile(
@@ -58,37 +55,52 @@ class _Stop:
 
 
 class SandboxRunner:
-    """`core.ports.ProcessRunner` over a backend.
+    """`core.ports.ProcessRunner` over the backend that works here.
+
+    The backend is looked for when the first process is run, so that nothing is paid before.
 
     Args:
-        backend: what contains the processes.
-        limits: used where a request leaves a limit open; a request cannot exceed them.
-        spool_dir: private directory for large outputs.
+        settings: `Settings.sandbox`; None takes the defaults.
+        home: Geode's home, which no process may see; large outputs are spooled there.
+        backend: a given backend instead of the one that is found.
+        limits: the most a request gets, and what it gets when it asks for nothing; None: as the settings say.
     """
 
-    def __init__(self, backend: Backend, *, limits: Limits = DEFAULT_LIMITS, spool_dir: Path) -> None:
-        self.backend = backend
-        self._limits = limits
-        self._spool_dir = spool_dir
+    def __init__(
+        self,
+        settings: SandboxSettings | None = None,
+        *,
+        home: Path | None = None,
+        backend: Backend | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._settings = settings or SandboxSettings()
+        self._home = Path(home) if home is not None else default_home()
+        self._backend = backend
+        self._limits = limits or limits_of(self._settings)
+        self._spool_dir = self._home / "spool"
 
-    @classmethod
-    def from_settings(cls, settings: Any) -> Self:
-        """A runner as the settings say; the backend is tried now.
+    async def backend(self) -> Backend:
+        """The backend, found on first use.
 
         Raises:
-            SandboxUnavailable: none works here.
+            SandboxUnavailable: none works here; says how to get one.
         """
-        from .select import limits_of, select_backend  # noqa: PLC0415  select imports every backend
-
-        return cls(select_backend(settings), limits=limits_of(settings), spool_dir=Path(settings.home) / "spool")
+        if self._backend is None:
+            self._backend = await asyncio.to_thread(select_backend, self._settings, home=self._home)
+            await asyncio.to_thread(sweep_spool, self._spool_dir)
+        return self._backend
 
     async def run(self, spec: ProcessSpec) -> ProcessOutcome:
         """See `core.ports.ProcessRunner.run`."""
         if not spec.argv or any("\0" in word for word in (*spec.argv, *spec.env, *spec.env.values())):
-            raise ToolFailed("the command is empty or contains a NUL character", fix="Give a program and its arguments.")
+            raise ToolFailed(
+                "the command is empty or contains a NUL character", fix="Give a program and its arguments."
+            )
+        backend = await self.backend()
         spec = replace(spec, limits=self._bounded(spec.limits))
         stop = _Stop(wake=asyncio.Event())
-        work = asyncio.ensure_future(self._run(spec, stop))
+        work = asyncio.ensure_future(self._run(backend, spec, stop))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -114,18 +126,18 @@ class SandboxRunner:
         names = ("cpu_seconds", "memory_bytes", "processes", "file_bytes", "open_files", "output_bytes")
         return replace(asked, **{name: least(name) for name in names})
 
-    async def _run(self, spec: ProcessSpec, stop: _Stop) -> ProcessOutcome:
+    async def _run(self, backend: Backend, spec: ProcessSpec, stop: _Stop) -> ProcessOutcome:
         began = time.monotonic()
         out = Collector(self._spool_dir)
         err = out if spec.merge_stderr else Collector(self._spool_dir)
         pumps: list[_Pump] = []
-        stdin = memory_file("stdin", spec.stdin) if spec.stdin is not None else os.open(os.devnull, os.O_RDONLY)
+        stdin = byte_file("stdin", spec.stdin) if spec.stdin is not None else os.open(os.devnull, os.O_RDONLY)
         running: Running | None = None
         try:
             budget = _Budget(spec.limits.output_bytes, stop)
             pumps = [_Pump(out, budget)] if spec.merge_stderr else [_Pump(out, budget), _Pump(err, budget)]
             try:
-                running = await self.backend.start(spec, Streams(stdin, pumps[0].write_end, pumps[-1].write_end))
+                running = await backend.start(spec, Streams(stdin, pumps[0].write_end, pumps[-1].write_end))
             finally:
                 os.close(stdin)
                 for pump in pumps:
@@ -142,7 +154,9 @@ class SandboxRunner:
         finally:
             for pump in pumps:
                 pump.close()
-        return self._outcome(spec, running, code, stop.reason, out, err, (time.monotonic() - began) * 1000)
+        return self._outcome(
+            backend.name, spec, running, code, stop.reason, out, err, (time.monotonic() - began) * 1000
+        )
 
     async def _to_the_end(self, running: Running, seconds: float, stop: _Stop) -> int:
         """Wait for the tree; when it must stop, ask, then insist."""
@@ -165,8 +179,9 @@ class SandboxRunner:
             woken.cancel()
 
     def _outcome(
-        self, spec: ProcessSpec, running: Running, code: int, stopped: str, out: Collector, err: Collector, took: float
-    ) -> ProcessOutcome:
+        self, backend: str, spec: ProcessSpec, running: Running, code: int, stopped: str, out: Collector, err: Collector,
+        took: float,
+    ) -> ProcessOutcome:  # fmt: skip
         stdout = out.finish()
         stderr = stdout if spec.merge_stderr else err.finish()
         said = f"{stderr.text}\n{stdout.text}"
@@ -186,7 +201,7 @@ class SandboxRunner:
             stderr=type(stderr)() if spec.merge_stderr else stderr,
             stopped=stopped,
             duration_ms=took,
-            backend=self.backend.name,
+            backend=backend,
             hint="" if ended_by_itself and code == 0 else _hint(said, name, spec.network),
         )
 
@@ -267,5 +282,3 @@ class _Pump:
             self._loop.remove_reader(self._read_end)
             os.close(self._read_end)
             self._read_end = -1
-
-

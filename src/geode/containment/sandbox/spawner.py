@@ -34,7 +34,7 @@ def _serve() -> None:
                 argv, stdin=streams[0], stdout=streams[1], stderr=streams[2], pass_fds=keep, close_fds=True,
                 start_new_session=True, cwd="/", env={"PATH": os.defpath, "LANG": "C.UTF-8"},
             )  # fmt: skip
-        except BaseException as error:  # noqa: BLE001  handed to whoever waits
+        except BaseException as error:
             future.set_exception(error)
         else:
             future.set_result(process)

@@ -121,7 +121,9 @@ def _clone(syscall: Callable[..., int], source: Source, mapping: int) -> tuple[i
     """A detached mount of `source` and whether its owner is mapped."""
     for flags in (_AT_RECURSIVE, 0):
         for mapped in (True, False):
-            tree = _call(syscall, _OPEN_TREE, _AT_FDCWD, os.fsencode(source.path), _OPEN_TREE_CLONE | os.O_CLOEXEC | flags)
+            tree = _call(
+                syscall, _OPEN_TREE, _AT_FDCWD, os.fsencode(source.path), _OPEN_TREE_CLONE | os.O_CLOEXEC | flags
+            )
             wanted = _ATTR_NOSUID | _ATTR_NODEV
             wanted |= _ATTR_IDMAP if mapped else _ATTR_RDONLY
             if not source.writable:
@@ -153,7 +155,9 @@ def _build(sources: list[tuple[Source, int]]) -> Stage:
             trees.append((tree, source.path, stat.S_ISDIR(source.path.stat().st_mode)))
             if not mapped:
                 unmapped.add(source.path)
-        _call(libc.mount, b"tmpfs", STAGE.encode(), b"tmpfs", ctypes.c_ulong(_MS_NOSUID | _MS_NODEV), b"mode=0755,size=1m")
+        _call(
+            libc.mount, b"tmpfs", STAGE.encode(), b"tmpfs", ctypes.c_ulong(_MS_NOSUID | _MS_NODEV), b"mode=0755,size=1m"
+        )
         for number, (tree, path, directory) in enumerate(trees):
             place = Path(STAGE, str(number))
             if directory:
@@ -183,7 +187,7 @@ def prepare(sources: list[tuple[Source, int]]) -> Stage:
     def work() -> None:
         try:
             outcome.append(_build(sources))
-        except BaseException as error:  # noqa: BLE001  raised again by the caller
+        except BaseException as error:
             outcome.append(error)
 
     thread = threading.Thread(target=work, name="geode-stage")
