@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from ..core.effects import Effect
 from .schema import SchemaError, Validator, check_schema
 from .tool import FunctionTool, Tool, ToolSpec
 
-__all__ = ["Snapshot", "Status", "ToolEntry", "ToolProblem", "make_entry", "source_rank"]
+__all__ = ["LoadedTools", "Snapshot", "Status", "ToolEntry", "ToolProblem", "make_entry", "source_rank"]
 
 Status = Literal["active", "quarantined", "shadowed"]
 
@@ -121,6 +121,20 @@ class ToolProblem:
             "status": self.status,
             "reason": self.reason,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTools:
+    """Tools read from somewhere, and what could not become one. Iterates over the tools."""
+
+    tools: tuple[FunctionTool, ...] = ()
+    problems: tuple[ToolProblem, ...] = ()
+
+    def __iter__(self) -> Iterator[FunctionTool]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from ..core.errors import ConfigError, UnknownTool
 from ..core.events import EventSink, ToolsChanged
 from ..core.ports import Caller
-from .entries import Snapshot, ToolEntry, ToolProblem, make_entry, source_rank
+from .entries import LoadedTools, Snapshot, ToolEntry, ToolProblem, make_entry, source_rank
 from .facade import BoundTool, Bridge
 from .formats import Strictness, Toolset, to_mcp
 from .names import closest_names, plain_name
@@ -30,6 +30,7 @@ class ToolRegistry:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._sources: dict[str, tuple[ToolEntry, ...]] = {}
+        self._reported: dict[str, tuple[ToolProblem, ...]] = {}
         self._held: dict[tuple[str, str], str] = {}
         self._withdrawn: dict[str, str] = {}
         self._all: tuple[ToolEntry, ...] = ()
@@ -100,12 +101,14 @@ class ToolRegistry:
             entries.append(entry)
         with self._lock:
             self._sources[source] = tuple(entries)
+            self._reported[source] = tools.problems if isinstance(tools, LoadedTools) else ()
             return self._rebuild()
 
     def remove_source(self, source: str) -> ToolsChanged:
         """Remove everything that comes from `source`."""
         with self._lock:
             self._sources.pop(source, None)
+            self._reported.pop(source, None)
             for key in [k for k in self._held if k[0] == source]:
                 del self._held[key]
             return self._rebuild()
@@ -222,12 +225,13 @@ class ToolRegistry:
         return plain_name(raw, self._snapshot.names)
 
     def problems(self) -> tuple[ToolProblem, ...]:
-        """Every tool that is not in use, with its source and the reason."""
-        return tuple(
+        """Every tool that is not in use, with its source and the reason; declared ones that could not be read too."""
+        kept = tuple(
             ToolProblem(tool=e.name, source=e.source, server=e.spec.server, status=e.status, reason=e.reason)
             for e in self._all
             if e.status != "active"
         )
+        return (*kept, *(p for source in sorted(self._reported) for p in self._reported[source]))
 
     # ------------------------------------------------------------ forms
 

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, NotRequired, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, cast, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
@@ -137,8 +137,8 @@ def parameters_of(function: Callable[..., Any], *, context_type: type) -> tuple[
     unknown = sorted(set(texts) - set(fields) - {context})
     if unknown:
         raise TypeError(f"{name}: the docstring describes parameters that do not exist: {', '.join(unknown)}")
-    make: Callable[[str, dict[str, Any]], Any] = TypedDict  # the fields are known at run time only
-    shape = make(f"{name}_arguments", fields)
+    make = cast(Any, TypedDict)  # the fields are known at run time only
+    shape: Any = make(f"{name}_arguments", fields)
     shape.__pydantic_config__ = ConfigDict(extra="forbid")
     try:
         adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
