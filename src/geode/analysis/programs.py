@@ -276,7 +276,7 @@ def _git_operand(word: Word, report: Report) -> None:
 
 
 def _command_v(words: Sequence[Word], report: Report) -> bool:
-    if words and words[0].text in ("-v", "-V"):
+    if len(words) == 2 and words[0].text == "-v":
         return True
     report.inner(words)
     return False
