@@ -22,7 +22,12 @@ HEAVY = (
     "openpyxl xberg pdf_oxide pypdfium2 trafilatura rich prompt_toolkit"
 ).split()
 # Distributions that another one brings at exactly the version it needs, as part of its own interface.
-PART_OF = {"pydantic_core": "pydantic", "mcp_types": "mcp"}
+PART_OF = {"pydantic_core": "pydantic", "mcp_types": "mcp", "yaml": "pyyaml"}
+
+
+def test_every_folder_is_a_package_so_that_the_floor_check_sees_it() -> None:
+    folders = {path.parent for path in SOURCES if "migrations" not in path.parts}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()] == []
 
 
 def top_level(path: Path) -> Iterator[tuple[int, str]]:
