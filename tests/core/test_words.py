@@ -47,7 +47,12 @@ def test_digest_ignores_the_order_of_keys_but_not_types() -> None:
 
 def test_verdict_names_each_blocking_policy_once() -> None:
     deny, ask = Decision.DENY, Decision.ASK
-    trace = (TraceStep("p", deny, "no"), TraceStep("q", ask, "hm"), TraceStep("p", deny, "no"), TraceStep("r", deny, ""))
+    trace = (
+        TraceStep("p", deny, "no"),
+        TraceStep("q", ask, "hm"),
+        TraceStep("p", deny, "no"),
+        TraceStep("r", deny, ""),
+    )
     verdict = Verdict(deny, trace)
     assert verdict.blocking_policies == ["p", "r"]
     assert verdict.reason == "no"
@@ -60,7 +65,12 @@ def test_R05_lone_surrogates_become_replacement_characters_and_valid_pairs_survi
     assert clean_text("plain") == "plain"
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(st.characters()), lambda c: st.lists(c) | st.dictionaries(st.text(st.characters()), c)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(st.characters()),
+        lambda c: st.lists(c) | st.dictionaries(st.text(st.characters()), c),
+    )
+)
 def test_R05_cleaned_values_can_always_be_encoded(value: object) -> None:
     repr_of = str(clean_json(value))
     repr_of.encode("utf-8")

@@ -54,7 +54,9 @@ def names(search: ToolSearch, query: str) -> list[str]:
         ("메일함 확인해줘", "메일_확인"),
     ],
 )
-def test_R81_a_need_in_words_finds_the_tool_in_the_first_three(registry: ToolRegistry, query: str, expected: str) -> None:
+def test_R81_a_need_in_words_finds_the_tool_in_the_first_three(
+    registry: ToolRegistry, query: str, expected: str
+) -> None:
     assert expected in names(ToolSearch(registry), query)[:3]
 
 

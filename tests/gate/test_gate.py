@@ -238,8 +238,8 @@ async def test_a_cancelled_call_is_recorded_as_such_and_cancellation_propagates(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    last = runtime.audit.list(limit=1)[0]
-    assert (last["status"], last["side_effects"]) == ("cancelled", "unknown")
+    last = (await runtime.audit.list(limit=1)).entries[0]
+    assert (last.status, last.side_effects) == ("cancelled", "unknown")
 
 
 async def test_a_crash_is_an_error_result_without_traceback_or_secret(make: Any, monkeypatch: Any) -> None:
@@ -249,7 +249,7 @@ async def test_a_crash_is_an_error_result_without_traceback_or_secret(make: Any,
     assert result.status is Status.ERROR
     assert "RuntimeError" in result.text and "Traceback" not in result.text
     assert key not in result.text and key not in str(result.details)
-    assert key not in str(runtime.audit.show(result.call_id))
+    assert key not in str(await runtime.audit.show(result.call_id))
 
 
 async def test_a_failure_that_knows_nothing_was_changed_says_so(make: Any) -> None:
@@ -304,8 +304,8 @@ async def test_a_tool_calls_another_tool_only_with_its_own_rights(make: Any) -> 
     result = await runtime.call("outer", {})
     assert "needs approval" in result.text
     assert RUNS == []
-    child = next(r for r in runtime.audit.list(limit=10) if r["tool"] == "post")
-    assert child["parent"] == result.call_id
+    child = next(r for r in (await runtime.audit.list(limit=10)).entries if r.tool == "post")
+    assert child.parent == result.call_id
 
 
 # ------------------------------------------------------------------ shaped
@@ -393,11 +393,11 @@ async def test_every_end_is_recorded_denials_too(make: Any) -> None:
     denied = await runtime.call("run_analyst", {}, mode="dry_run")
     asked = await runtime.call("post", {"to": "x"})
     invalid = await runtime.call("peek", {})
-    assert [r["kind"] for r in runtime.audit.show(ok.call_id)] == ["intent", "outcome"]
+    assert [r.kind for r in await runtime.audit.show(ok.call_id)] == ["intent", "outcome"]
     for result, status in ((denied, "denied"), (asked, "needs_approval"), (invalid, "error")):
-        records = runtime.audit.show(result.call_id)
-        assert [(r["kind"], r["status"]) for r in records] == [("outcome", status)]
-    assert runtime.audit.verify().ok
+        records = await runtime.audit.show(result.call_id)
+        assert [(r.kind, r.status) for r in records] == [("outcome", status)]
+    assert (await runtime.audit.verify()).ok
 
 
 async def test_nothing_runs_when_the_intent_cannot_be_recorded(make: Any, home: Path) -> None:
@@ -470,9 +470,9 @@ async def test_T83_kill_9_between_intent_and_outcome_is_unknown_and_never_repeat
         return ""
 
     runtime = make(tools=[write_and_die])
-    last = runtime.audit.list(tool="write_and_die", limit=1)[0]
-    assert (last["status"], last["side_effects"]) == ("unknown", "unknown")
-    assert runtime.audit.verify().ok, "a killed process is no tampering"
+    last = (await runtime.audit.list(tool="write_and_die", limit=1)).entries[0]
+    assert (last.status, last.side_effects) == ("unknown", "unknown")
+    assert (await runtime.audit.verify()).ok, "a killed process is no tampering"
     result = await runtime.call("write_and_die", {}, idempotency_key="k")
     assert result.is_error and "not known" in result.text and result.side_effects is SideEffects.UNKNOWN
     assert RUNS == [] and (project / "out.txt").read_text() == "once\n"

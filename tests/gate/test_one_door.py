@@ -99,7 +99,7 @@ async def test_the_facade_of_the_registry_is_recorded_like_every_call(make: Any)
     runtime = make(tools=[secret_function])
     result = await runtime.registry.get("secret_function").aexecute(x=2)
     assert result["status"] == "ok" and result["content"] == "ran 2"
-    assert runtime.audit.show(result["call_id"])
+    assert len(await runtime.audit.show(result["call_id"])) == 2
 
 
 async def test_the_facade_is_denied_like_every_call(make: Any) -> None:

@@ -6,7 +6,7 @@ provides is None in `ToolContext`, and the tool says what is missing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -324,10 +324,31 @@ class ResultStore(Protocol):
         """Store and return the id without the `result:` prefix."""
         ...
 
+    async def put_file(
+        self,
+        path: Path,
+        *,
+        session: str,
+        principal: str,
+        call_id: str,
+        tool: str,
+        redact: Callable[[str], str] | None = None,
+    ) -> str:
+        """Store a file's text piece by piece, each through `redact`; the file is not removed."""
+        ...
+
     async def get(
-        self, result_id: str, *, session: str, principal: str, offset: int = 1, limit: int = 2000
+        self,
+        result_id: str,
+        *,
+        session: str,
+        principal: str,
+        offset: int = 1,
+        limit: int = 2000,
+        start_char: int = 0,
+        max_chars: int | None = None,
     ) -> StoredText:
-        """Lines from `offset` (1-based), at most `limit`.
+        """Lines from `offset` (1-based), at most `limit`; of these at most `max_chars` characters from `start_char`.
 
         Raises:
             NotStored: unknown, expired, or of another session or principal (not told apart).

@@ -80,18 +80,14 @@ class ToolSearch:
         visible: which names the asker may see (policy and node scope); None shows all.
     """
 
-    def __init__(
-        self, registry: ToolRegistry, *, unavailable: Callable[[], Mapping[str, str]] = dict
-    ) -> None:
+    def __init__(self, registry: ToolRegistry, *, unavailable: Callable[[], Mapping[str, str]] = dict) -> None:
         self._registry = registry
         self._unavailable = unavailable
         self._index = LexicalIndex(_WEIGHTS)
         self._digests: dict[str, str] = {}
         self._version = -1
 
-    def search(
-        self, query: str, limit: int = 5, *, visible: Callable[[str], bool] | None = None
-    ) -> SearchAnswer:
+    def search(self, query: str, limit: int = 5, *, visible: Callable[[str], bool] | None = None) -> SearchAnswer:
         """Rank tools for `query`; at most `limit`, fewer when the rest is far behind.
 
         `select:NAME` (or several, separated by commas) returns exactly the named tools.

@@ -24,13 +24,15 @@ _STOP = frozenset(
 )
 
 _IRREGULAR = {"children": "child", "people": "person", "indices": "index", "matches": "match", "data": "data"}
+_ENDINGS = (("ies", 3, "y"), ("sses", 2, "ss"), ("ing", 4, ""), ("ed", 4, ""), ("es", 4, ""), ("s", 3, ""))
+"""Ending, least length of what stays, what is put instead."""
 
 
 def stem(word: str) -> str:
     """A short form shared by the inflections of an English word; other words come back unchanged."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
-    for ending, least, add in (("ies", 3, "y"), ("sses", 2, "ss"), ("ing", 4, ""), ("ed", 4, ""), ("es", 4, ""), ("s", 3, "")):
+    for ending, least, add in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= least and not word.endswith(("ss", "us", "is")):
             word = word[: -len(ending)] + add
             break

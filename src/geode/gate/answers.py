@@ -64,18 +64,14 @@ def repeated(resolved: Resolved, state: str, stored: Mapping[str, Any] | None) -
     if state == "done" and stored is not None:
         return _restored(resolved, stored)
     if state == "mismatch":
-        error = UsageError(
-            f"idempotency key {key!r} was used for another call", fix="use a new key for a new call"
-        )
+        error = UsageError(f"idempotency key {key!r} was used for another call", fix="use a new key for a new call")
         return failed(resolved, error)
     text = (
         f"Error: a call with idempotency key {key!r} was started before and its outcome is not known "
         "(it may still be running, or the process ended). It was not repeated.\n"
         "To fix: look at the state it would have changed, then call with a new key."
     )
-    return _result(
-        resolved, resolved.verdict, Status.ERROR, text, "outcome_unknown", side_effects=SideEffects.UNKNOWN
-    )
+    return _result(resolved, resolved.verdict, Status.ERROR, text, "outcome_unknown", side_effects=SideEffects.UNKNOWN)
 
 
 def stored_form(result: ToolResult) -> dict[str, Any]:

@@ -8,6 +8,7 @@ it later and the same call then runs (cases R53, R60, R78).
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,8 +18,12 @@ from ..core.events import ApprovalAnswered, ApprovalRequested, Event
 from ..core.ports import ApprovalAnswer, ApprovalRequest, Approver, Clock, Judge
 from ..store.approvals import Approvals
 from ..tools.registry import ToolEntry
+from .shape import Redacts
 
 __all__ = ["Clearance", "Desk"]
+
+_OPEN_FOR = 3600.0
+"""Seconds a question stays open for a later answer when nobody could be asked at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +44,7 @@ class Desk:
     Attributes:
         approvals: stored requests and answers.
         clock: wall time for expiry.
+        redactor: removes secrets from what is shown and stored.
         approver: asks a person, or None when nobody can be asked.
         judges: second opinions, in order; the first that allows or denies ends the row.
         timeout: seconds a person has to answer.
@@ -46,6 +52,7 @@ class Desk:
 
     approvals: Approvals
     clock: Clock
+    redactor: Redacts
     approver: Approver | None = None
     judges: tuple[Judge, ...] = ()
     timeout: float = 300.0
@@ -73,24 +80,35 @@ class Desk:
             await self.approvals.expire(request.id)
             emit(ApprovalAnswered(call, request.id, approved=False, reason="expired"))
             step = TraceStep("approval", Decision.DENY, f"nobody answered within {self.timeout:g} s: expired, not run")
-            return Clearance(verdict=_decided(verdict, Decision.DENY, step), approval_id=request.id, message=step.reason)
+            expired = _decided(verdict, Decision.DENY, step)
+            return Clearance(verdict=expired, approval_id=request.id, message=step.reason)
         if not answer.answered:
             return _nobody(verdict, request.id)
         emit(ApprovalAnswered(call, request.id, approved=answer.approved, reason=answer.reason))
         return await self._settle(verdict, request, answer)
 
     async def _request(self, call: Call, entry: ToolEntry, verdict: Verdict, digest: str) -> ApprovalRequest:
-        view = entry.spec.view(call.arguments) if entry.spec.view else ""
+        """Store the question, or find the one that is already open for exactly this call."""
         request = ApprovalRequest(
             id=new_id("appr"),
             call=call,
             verdict=verdict,
             digest=digest,
-            view=view,
-            expires_at=self.clock.now() + timedelta(seconds=max(self.timeout, 3600.0)),
+            view=self._view(call, entry),
+            expires_at=self.clock.now() + timedelta(seconds=max(self.timeout, _OPEN_FOR)),
         )
-        stored = await self.approvals.create(request)
-        return replace(request, id=stored.id)
+        open_one = await self.approvals.latest(digest, call.principal)
+        if open_one is not None and open_one.state == "pending":
+            return replace(request, id=open_one.id, expires_at=open_one.expires_at)
+        await self.approvals.create(request)
+        return request
+
+    def _view(self, call: Call, entry: ToolEntry) -> str:
+        """What a person is shown: the tool's own view or its arguments, secrets removed."""
+        if entry.spec.view is not None:
+            return self.redactor.text(entry.spec.view(call.arguments))
+        shown = json.dumps(self.redactor.json(dict(call.arguments)), ensure_ascii=False, indent=2, default=str)
+        return f"{entry.name} {shown}"
 
     async def _settle(self, verdict: Verdict, request: ApprovalRequest, answer: ApprovalAnswer) -> Clearance:
         """Store the answer and, for a yes, spend it at once: two answers cannot both run the call."""

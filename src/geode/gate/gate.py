@@ -159,9 +159,7 @@ class Gate:
             return Clearance(verdict=resolved.verdict)
         return await self._parts.desk.clear(resolved.call, entry, resolved.verdict, digest, self.emit)
 
-    def _recheck(
-        self, resolved: Resolved, entry: ToolEntry, cleared: Verdict, workspace: Workspace
-    ) -> Verdict | None:
+    def _recheck(self, resolved: Resolved, entry: ToolEntry, cleared: Verdict, workspace: Workspace) -> Verdict | None:
         """A denial when the tool or the policies changed while the call waited, else None."""
         try:
             now = self._parts.registry.entry(entry.name)

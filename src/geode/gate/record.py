@@ -86,9 +86,9 @@ class Recorder:
             principal=call.principal,
             origin=call.origin.value,
             session=call.session,
-            parent=call.parent or "",
+            parent=call.parent,
             mode=call.mode,
-            node=call.node or "",
+            node=call.node,
             status=status,
             side_effects=side_effects.value,
             duration_ms=duration_ms,
@@ -106,4 +106,3 @@ def _clip(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_clip(v) for v in value]
     return value
-

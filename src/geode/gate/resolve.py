@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,7 +53,7 @@ class Resolved:
 def resolve(call: Call, registry: ToolRegistry, policy: PolicyEngine, workspace: Workspace) -> Resolved:
     """Work out what `call` is and what the policies say about it. Never raises for a bad call."""
     call = replace(call, arguments=clean_json(call.arguments))
-    by_name = policy.evaluate(_question(call, source="", impacts=None))
+    by_name = policy.evaluate(Question.of(call))
     if by_name.decision is Decision.DENY:
         return Resolved(call=call, entry=None, verdict=by_name)
     notes: list[str] = []
@@ -64,7 +65,7 @@ def resolve(call: Call, registry: ToolRegistry, policy: PolicyEngine, workspace:
             return Resolved(call=call, entry=None, verdict=by_name, error=unknown)
         notes.append(f"{call.tool!r} was taken as {name!r}")
         call = replace(call, tool=name)
-        by_name = policy.evaluate(_question(call, source="", impacts=None))
+        by_name = policy.evaluate(Question.of(call))
         if by_name.decision is Decision.DENY:
             return Resolved(call=call, entry=None, verdict=by_name, notes=tuple(notes))
         entry = registry.entry(name)
@@ -88,21 +89,7 @@ def judge(call: Call, entry: ToolEntry, policy: PolicyEngine, workspace: Workspa
     except Exception as error:  # a tool's own `touches` is foreign code: a failure must not let the call through
         step = TraceStep("effects", Decision.DENY, f"the effects of {entry.name} cannot be told: {error}")
         return Verdict(Decision.DENY, (step,))
-    return policy.evaluate(_question(call, source=entry.source, impacts=impacts))
-
-
-def _question(call: Call, *, source: str, impacts: tuple[Impact, ...] | None) -> Question:
-    return Question(
-        tool=call.tool,
-        mode=call.mode,
-        node=call.node,
-        user=call.principal,
-        origin=call.origin,
-        requested=call.requested,
-        taint=call.taint,
-        source=source,
-        impacts=impacts,
-    )
+    return policy.evaluate(Question.of(call, source=entry.source, impacts=impacts))
 
 
 _WITHOUT_TARGET = {
@@ -142,7 +129,7 @@ def _impacts_of_touch(touch: Touch, workspace: Workspace) -> list[Impact]:
         case "url":
             return [Impact(touch.effect, touch.target, host_scope(touch.target))]
         case "command":
-            return list(analyse(touch.target, cwd=str(workspace.root), scope_of=workspace.scope).impacts)
+            return list(analyse(touch.target, str(workspace.root), str(Path.home()), workspace.scope).impacts)
         case "sandbox":
             return [Impact(touch.effect, touch.target, Scope.SANDBOX)]
         case "service":

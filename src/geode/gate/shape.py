@@ -103,11 +103,10 @@ def shorten(text: str, limits: OutputLimits, *, max_chars: int | None = None) ->
     room = max(200, (chars - _MARKER_ROOM) // 2)
     head_end = _line_end(text, limits.head)
     tail_start = _line_start(text, limits.tail)
-    if tail_start < head_end:
-        head_end = tail_start = max(head_end, tail_start)
+    if tail_start < head_end:  # few lines, but long ones: characters alone decide
+        head_end, tail_start = len(text), 0
     head_end = cut_back(text, min(head_end, room))
-    tail_start = max(tail_start, len(text) - room, head_end)
-    tail_start = max(head_end, cut_back(text, tail_start))
+    tail_start = max(head_end, cut_back(text, max(tail_start, len(text) - room)))
     if tail_start == head_end:
         return None
     middle = text[head_end:tail_start]
@@ -153,36 +152,21 @@ async def shape(
     blocks = _blocks(output, structured)
     texts = [redactor.text(b.text) for b in blocks if isinstance(b, Text)]
     whole = "\n".join(texts)
-    full = _read_spools(output.spools, redactor)
     cut = shorten(whole, limits, max_chars=max_chars)
-    if cut is None and full is None:
+    if cut is None and not output.spools:
         return Shaped(tuple(_redacted(b, redactor) for b in blocks), structured, details)
-
-    stored = full if full is not None else whole
-    try:
-        result_id = await results.put(
-            stored, session=call.session, principal=call.principal, call_id=call.id, tool=tool
-        )
-        details["result"] = f"result:{result_id}"
-        where = f"Full output: result:{result_id} ({_size(stored)}). "
-        first = cut[0].count("\n") + 1 if cut else 1
-        how = f'Read on: read_file {{"path": "result:{result_id}", "offset": {first}}}'
-    except GeodeError as error:
-        details["result_error"] = error.message
-        where, how = f"The full output could not be kept: {error.message}. ", "Ask for less at a time."
+    kept = await _keep(output.spools, whole, call, tool, redactor, results)
+    details |= kept.details
     if cut is None:
-        texts = [whole, f"[{where}{how}]"]
+        texts = [whole, f"[{kept.where}{kept.how(1)}]"]
     else:
         head, tail, lines, chars = cut
         details["omitted"] = {"lines": lines, "characters": chars}
-        marker = f"[… {lines:,} lines, {chars:,} characters omitted. {where}{how}]"
+        first = head.count("\n") + 1
+        marker = f"[… {lines:,} lines, {chars:,} characters omitted. {kept.where}{kept.how(first)}]"
         texts = [head.rstrip("\n"), marker, tail]
     others = tuple(_redacted(b, redactor) for b in blocks if not isinstance(b, Text))
     return Shaped((Text("\n".join(t for t in texts if t)), *others), structured, details)
-
-
-def _size(text: str) -> str:
-    return f"{text.count(chr(10)) + 1:,} lines, {len(text):,} characters"
 
 
 def _blocks(output: ToolOutput, structured: Any) -> Sequence[Block]:
@@ -214,16 +198,35 @@ def _redacted(block: Block, redactor: Redacts) -> Block:
             return block
 
 
-def _read_spools(spools: tuple[Path, ...], redactor: Redacts) -> str | None:
-    """Everything the spool files hold, redacted; the files are deleted."""
-    if not spools:
-        return None
-    parts: list[str] = []
-    for spool in spools:
-        try:
-            parts.append(redactor.text(spool.read_text("utf-8", "replace")))
-        except OSError as error:
-            parts.append(f"[output lost: {error.strerror}]")
-        finally:
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Where the full text is, or why it could not be kept."""
+
+    reference: str
+    where: str
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"result": self.reference} if self.reference else {"result_error": self.where}
+
+    def how(self, line: int) -> str:
+        if not self.reference:
+            return "Ask for less at a time."
+        return f'Read on: read_file {{"path": "{self.reference}", "offset": {line}}}'
+
+
+async def _keep(
+    spools: tuple[Path, ...], whole: str, call: Call, tool: str, redactor: Redacts, results: ResultStore
+) -> _Kept:
+    """Store the full output; spool files hold more than the text does and are deleted afterwards."""
+    owner = {"session": call.session, "principal": call.principal, "call_id": call.id, "tool": tool}
+    try:
+        names = [await results.put_file(spool, redact=redactor.text, **owner) for spool in spools]
+        names = names or [await results.put(whole, **owner)]
+    except GeodeError as error:
+        return _Kept("", f"The full output could not be kept: {error.message}. ")
+    finally:
+        for spool in spools:
             spool.unlink(missing_ok=True)
-    return "\n".join(parts)
+    size = f" ({whole.count(chr(10)) + 1:,} lines, {len(whole):,} characters)" if not spools else ""
+    return _Kept(f"result:{names[0]}", f"Full output: {', '.join(f'result:{n}' for n in names)}{size}. ")

@@ -1,0 +1,305 @@
+"""`GeodeRuntime`: the composition root. Wiring and nothing else.
+
+async with GeodeRuntime.create() as runtime:
+    result = await runtime.call("read_file", {"path": "README.md"})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .analysis.secrets import Redactor, known_secrets
+from .config.home import default_home, ensure_home
+from .config.settings import Settings, load_settings
+from .config.trust import TrustStore
+from .containment.egress import GuardedClient
+from .containment.paths import BeneathWorkspace
+from .containment.sandbox.runner import SandboxRunner
+from .core.call import Budget, Call, Decision
+from .core.effects import Origin
+from .core.events import EventSink
+from .core.messages import ToolResult
+from .core.ports import Approver, Judge, Workspace
+from .discovery import ToolSearch, tool_search_tool
+from .gate.decide import Desk
+from .gate.gate import Gate, GateParts
+from .gate.record import Recorder
+from .mcp.hub import Hub
+from .packs import builtin_tools
+from .policy.engine import PolicyEngine, Question
+from .store.approvals import Approvals
+from .store.audit import AuditLog
+from .store.database import Database
+from .store.idempotency import Idempotency
+from .store.results import Results
+from .tools.definitions import load_definitions
+from .tools.registry import ToolRegistry
+from .tools.tool import Tool
+
+__all__ = ["GeodeRuntime", "SystemClock"]
+
+
+class SystemClock:
+    """The `Clock` of the machine."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeParts:
+    """The parts that a runtime offers and a gate is made of."""
+
+    policy: PolicyEngine
+    search: ToolSearch
+    audit: AuditLog
+    results: Results
+    approvals: Approvals
+    workspace: BeneathWorkspace
+    runner: SandboxRunner
+    redactor: Redactor
+    hub: Hub | None
+
+    @classmethod
+    def build(
+        cls, settings: Settings, database: Database, registry: ToolRegistry, trust: TrustStore | None
+    ) -> RuntimeParts:
+        """Make the parts; `trust` None leaves MCP servers out."""
+        redactor = Redactor(known_secrets(os.environ))
+        hub = Hub(settings, trust, registry, redact=redactor.text) if trust is not None else None
+        return cls(
+            policy=PolicyEngine.from_settings(settings),
+            search=ToolSearch(registry, unavailable=lambda: _not_searched(hub)),
+            audit=AuditLog(database, settings.home),
+            results=Results(database),
+            approvals=Approvals(database),
+            workspace=BeneathWorkspace(settings.project, home=Path.home(), geode_home=settings.home),
+            runner=SandboxRunner(settings.sandbox, home=settings.home),
+            redactor=redactor,
+            hub=hub,
+        )
+
+
+def _not_searched(hub: Hub | None) -> dict[str, str]:
+    """Servers of which no tool is known now, with their state."""
+    rows = hub.status() if hub is not None else []
+    return {row["name"]: row["state"] for row in rows if not row["tools"] and row["state"] != "ready"}
+
+
+def _gate_parts(
+    settings: Settings,
+    database: Database,
+    registry: ToolRegistry,
+    parts: RuntimeParts,
+    approver: Approver | None,
+    judges: tuple[Judge, ...],
+) -> GateParts:
+    clock = SystemClock()
+
+    @lru_cache(maxsize=64)
+    def workspace_for(cwd: Path) -> Workspace:
+        if cwd == settings.project:
+            return parts.workspace
+        return BeneathWorkspace(cwd, home=Path.home(), geode_home=settings.home)
+
+    return GateParts(
+        registry=registry,
+        policy=parts.policy,
+        desk=Desk(
+            approvals=parts.approvals,
+            clock=clock,
+            redactor=parts.redactor,
+            approver=approver,
+            judges=judges,
+            timeout=settings.approval_timeout,
+        ),
+        recorder=Recorder(parts.audit, parts.redactor),
+        results=parts.results,
+        idempotency=Idempotency(database),
+        redactor=parts.redactor,
+        limits=settings.output,
+        workspace_for=workspace_for,
+        clock=clock,
+        runner=parts.runner,
+        http=GuardedClient(),
+    )
+
+
+def _register(
+    settings: Settings, registry: ToolRegistry, parts: RuntimeParts, gate: Gate, trusted: bool, tools: Iterable[Tool]
+) -> None:
+    """Fill the registry: built-in tools, the search, declared tools of a trusted project, tools given in code."""
+
+    def visible(call: Call) -> Callable[[str], bool]:
+        def may_see(name: str) -> bool:
+            question = Question.of(replace(call, tool=name))
+            return parts.policy.evaluate(question).decision is not Decision.DENY
+
+        return may_see
+
+    search = tool_search_tool(parts.search, registry, visible=visible)
+    registry.replace_source("builtin", [search, *builtin_tools()])
+    if trusted:
+        registry.replace_source("definitions", load_definitions(settings.project).tools)
+    for tool in tools:
+        registry.register(tool)
+    registry.bind(gate, call_options={"cwd": settings.project, "mode": settings.mode, "principal": local_user()})
+
+
+class GeodeRuntime:
+    """Everything wired together. Made by `create`; used as an async context manager.
+
+    Attributes:
+        settings: the layers, resolved.
+        registry, search, policy, gate: the one registry, search, policy and door.
+        audit, results, approvals: the record.
+        workspace: guarded files of the project.
+        hub: connections to MCP servers; None when created with `servers=False`.
+    """
+
+    def __init__(
+        self, settings: Settings, database: Database, registry: ToolRegistry, gate: Gate, parts: RuntimeParts
+    ) -> None:
+        self.settings = settings
+        self.registry = registry
+        self.gate = gate
+        self.policy = parts.policy
+        self.search = parts.search
+        self.audit = parts.audit
+        self.results = parts.results
+        self.approvals = parts.approvals
+        self.workspace = parts.workspace
+        self.runner = parts.runner
+        self.hub = parts.hub
+        self.redactor = parts.redactor
+        self._database = database
+
+    @classmethod
+    def create(
+        cls,
+        project: Path | str | None = None,
+        home: Path | str | None = None,
+        *,
+        mode: str | None = None,
+        approver: Approver | None = None,
+        judges: tuple[Judge, ...] = (),
+        tools: Iterable[Tool] = (),
+        servers: bool = True,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> GeodeRuntime:
+        """Wire a runtime for one project. Opens the database; starts nothing.
+
+        Args:
+            project: workspace root; the current directory by default.
+            home: Geode's own data; `$GEODE_HOME` or `~/.geode` by default.
+            mode: policy mode, over the settings.
+            approver: asks a person; None refuses at once what would ask.
+            judges: second opinions on what would ask.
+            tools: further tools, registered as code.
+            servers: False leaves MCP servers alone.
+            overrides: settings of the command-line layer.
+
+        Raises:
+            ConfigError: a settings, rule or tool file cannot be used.
+            StoreError: the database cannot be opened.
+        """
+        root = Path(project or Path.cwd()).resolve()
+        home_dir = ensure_home(Path(home) if home else default_home())
+        trust = TrustStore(home_dir)
+        trusted = trust.state(root).trusted
+        more = dict(overrides or {}) | ({"mode": mode} if mode else {})
+        settings = load_settings(root, home_dir, trusted=trusted, overrides=more)
+        database = Database.open(settings.database_url, home=home_dir)
+        registry = ToolRegistry()
+        parts = RuntimeParts.build(settings, database, registry, trust if servers else None)
+        gate = Gate(_gate_parts(settings, database, registry, parts, approver, judges))
+        _register(settings, registry, parts, gate, trusted, tools)
+        return cls(settings, database, registry, gate, parts)
+
+    async def __aenter__(self) -> GeodeRuntime:
+        if self.hub is not None:
+            await self.hub.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End the servers and close the database. Safe to call twice."""
+        if self.hub is not None:
+            await self.hub.stop()
+        self._database.close()
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        origin: Origin = Origin.LIBRARY,
+        **fields: Any,
+    ) -> ToolResult:
+        """Make one call through the gate.
+
+        Args:
+            tool: registered name.
+            arguments: JSON values.
+            origin: which kind of front asks.
+            fields: further fields of `Call` (session, principal, mode, node, idempotency_key, …).
+        """
+        return await self.gate.call(self.make_call(tool, arguments, origin=origin, **fields))
+
+    def make_call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        origin: Origin = Origin.LIBRARY,
+        **fields: Any,
+    ) -> Call:
+        """A `Call` with this runtime's project, mode, user and explicitly requested tools."""
+        base: dict[str, Any] = {
+            "cwd": self.settings.project,
+            "mode": self.settings.mode,
+            "principal": local_user(),
+            "session": f"{origin.value}:{self.settings.project}",
+            "requested": self.settings.allow,
+            "budget": Budget(),
+        }
+        base |= {k: v for k, v in fields.items() if v is not None}
+        return Call(tool=tool, arguments=arguments or {}, origin=origin, **base)
+
+    def subscribe(self, sink: EventSink) -> Callable[[], None]:
+        """Send every event of gate and registry to `sink`; the returned function ends it."""
+        stops = (self.gate.subscribe(sink), self.registry.subscribe(sink))
+
+        def stop() -> None:
+            for end in stops:
+                end()
+
+        return stop
+
+
+def local_user() -> str:
+    """The name of the person this process runs as."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no entry in the user database (containers)
+        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "local"
