@@ -116,6 +116,17 @@ async def ready(db: Database, home: Path) -> None:
     say({"opened": True, "alembic": "alembic" in sys.modules})
 
 
+async def verify_measured(db: Database, home: Path) -> None:
+    """Verify and say how long it took and how much memory it needed."""
+    told: list[int] = []
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    report = await AuditLog(db, home).verify(lambda done, _total: told.append(done))
+    seconds = time.perf_counter() - start
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    say({**report.to_json(), "seconds": seconds, "grown_mib": grown / 1024, "progress": len(told)})
+
+
 def hold(path: Path) -> None:
     """Hold the whole database."""
     connection = sqlite3.connect(path, isolation_level=None)

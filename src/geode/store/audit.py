@@ -79,9 +79,11 @@ class AuditLog:
     Args:
         db: where the records are.
         home: Geode's home; the key and the signed heads are kept beneath it.
+        now: the wall time in microseconds since 1970; tests turn it by hand.
     """
 
-    def __init__(self, db: Database, home: Path) -> None:
+    def __init__(self, db: Database, home: Path, *, now: Callable[[], int] = now_us) -> None:
+        self._now = now
         self._db = db
         self._home = AuditHome(home, db.where)
         self._query = AuditQuery(db, self._home)
@@ -104,15 +106,15 @@ class AuditLog:
         Raises:
             StoreError: it was not recorded; the call it is about must not run.
         """
-        await self._db.write(self._appending((_row(record),)), settled=self._settle)
+        await self._db.write(self._appending((self._row(record),)), settled=self._settle)
 
     async def records(self, records: Sequence[AuditRecord]) -> None:
         """Append several records in one transaction: all of them or none."""
-        await self._db.write(self._appending([_row(r) for r in records]), settled=self._settle)
+        await self._db.write(self._appending([self._row(r) for r in records]), settled=self._settle)
 
     def record_sync(self, record: AuditRecord) -> None:
         """`record` for callers without an event loop."""
-        self._db.write_sync(self._appending((_row(record),)), settled=self._settle)
+        self._db.write_sync(self._appending((self._row(record),)), settled=self._settle)
 
     async def prune(self, before: datetime, *, principal: str = "local") -> int:
         """Delete records older than `before` and record that, in the same transaction.
@@ -266,7 +268,7 @@ class AuditLog:
             if head is not None and head.seq:
                 heads[writer] = [head.seq, head.mac.hex()]
         facts = {"event": event, "heads": heads, "pid": os.getpid(), "host": platform.node(), **more}
-        return _row(AuditRecord(kind="config", body=facts))
+        return self._row(AuditRecord(kind="config", body=facts))
 
     def _prune(self, connection: Connection, before: datetime, principal: str) -> int:
         if self._stale:
@@ -276,9 +278,12 @@ class AuditLog:
         deleted, facts = prune_rows(connection, to_us(before))
         if deleted:
             self._insert_row(
-                connection, slot, keys, _row(AuditRecord(kind="retention", principal=principal, body=facts))
+                connection, slot, keys, self._row(AuditRecord(kind="retention", principal=principal, body=facts))
             )
         return deleted
+
+    def _row(self, record: AuditRecord) -> list[Any]:
+        return _row(record, self._now() if record.at is None else to_us(record.at))
 
     def _release(self) -> None:
         if self._slot is not None:
@@ -287,7 +292,7 @@ class AuditLog:
             self._stale = True
 
 
-def _row(record: AuditRecord) -> list[Any]:
+def _row(record: AuditRecord, at_us: int) -> list[Any]:
     """The columns behind `writer` and `seq`, in the order of `COLUMNS`."""
     body = _dump(record.body)
     row: list[Any] = [
@@ -304,7 +309,7 @@ def _row(record: AuditRecord) -> list[Any]:
         record.side_effects,
         round(record.duration_ms * 1000),
         round(record.cost_usd * 1_000_000),
-        now_us() if record.at is None else to_us(record.at),
+        at_us,
         body,
     ]
     try:
