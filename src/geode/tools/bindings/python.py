@@ -80,14 +80,14 @@ class PythonBinding:
             runner = runner_of(context, spec)
             mark = secrets.token_hex(16)
             given = {"module": self.module, "function": self.function, "arguments": dict(arguments), "mark": mark}
-            process = process(
+            request = process(
                 context,
                 spec,
                 (sys.executable, "-I", "-B", "-X", "utf8", "-c", _BOOT),
                 stdin=json.dumps(given).encode(),
                 env={},
             )
-            outcome = await runner.run(process)
+            outcome = await runner.run(request)
             check_time(outcome, spec)
             return _python_output(outcome, mark, spec)
 

@@ -31,9 +31,20 @@ class _Schema(GenerateJsonSchema):
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Annotations as objects; names that are local to the function that defines the tool are found too."""
     target = function if inspect.isroutine(function) else getattr(function, "__call__", function)  # noqa: B004
     try:
         return get_type_hints(target, include_extras=True)
+    except NameError:
+        pass
+    local: dict[str, Any] = {}
+    frame = inspect.currentframe()
+    for _ in range(8):
+        frame = frame.f_back if frame else None
+        if frame is not None and frame.f_globals is getattr(target, "__globals__", None):
+            local = {**frame.f_locals, **local}
+    try:
+        return get_type_hints(target, localns=local, include_extras=True)
     except NameError as error:
         raise TypeError(f"{_name(function)}: annotation cannot be resolved: {error}") from error
 

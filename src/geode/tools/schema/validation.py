@@ -8,6 +8,7 @@ place that takes a string), and `null` for an optional argument that does not ta
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,6 +24,8 @@ __all__ = ["Validated", "Validator"]
 
 MAX_PROBLEMS = 20
 """Violations listed; a reader corrects the first few and tries again."""
+MAX_DEPTH = 200
+"""Levels of nesting that arguments may have."""
 _PREVIEW = 80
 
 Path = tuple[str | int, ...]
@@ -129,22 +132,36 @@ def show_path(path: Sequence[str | int]) -> str:
 
 
 def _only_json(value: Any, path: Path, depth: int = 0) -> None:
-    """NaN and infinities pass the validator as null; they are no JSON."""
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
+    """What the validator would let through or read as something else although it is no JSON value."""
+    if value is None or isinstance(value, bool | int):
+        return
+    if isinstance(value, str):
+        if not value.isascii() and not _encodes(value):
+            raise _invalid((f"{show_path(path)}: the text holds half a character (a lone surrogate)",))
+    elif isinstance(value, float):
+        if not math.isfinite(value):
             raise _invalid((f"{show_path(path)}: {value} is not a JSON number",))
+    elif depth > MAX_DEPTH:
+        raise _invalid((f"{show_path(path[:5])}…: nested deeper than {MAX_DEPTH} levels",))
     elif isinstance(value, Mapping):
-        if depth > 200:
-            raise _invalid((f"{show_path(path[:5])}…: nested deeper than 200 levels",))
         for key, sub in cast(Mapping[Any, Any], value).items():
             if not isinstance(key, str):
-                raise _invalid((f"{show_path(path)}: names must be strings, not {type(key).__name__}",))
+                raise _invalid((f"{show_path(path)}: names must be texts, not {type(key).__name__}",))
+            _only_json(key, path, depth)
             _only_json(sub, (*path, key), depth + 1)
     elif isinstance(value, list | tuple):
-        if depth > 200:
-            raise _invalid((f"{show_path(path[:5])}…: nested deeper than 200 levels",))
         for at, sub in enumerate(cast("list[Any]", value)):
             _only_json(sub, (*path, at), depth + 1)
+    else:
+        raise _invalid((f"{show_path(path)}: {type(value).__name__} is not a JSON value",))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 # ---------------------------------------------------------------- the two repairs
