@@ -40,6 +40,7 @@ from .policy.engine import PolicyEngine, Question
 from .store.approvals import Approvals
 from .store.audit import AuditLog
 from .store.database import Database
+from .store.housekeeping import Housekeeping
 from .store.idempotency import Idempotency
 from .store.results import Results
 from .tools.definitions import load_definitions
@@ -74,6 +75,8 @@ class RuntimeParts:
     workspace: BeneathWorkspace
     runner: SandboxRunner
     redactor: Redactor
+    idempotency: Idempotency
+    housekeeping: Housekeeping
     hub: Hub | None
 
     @classmethod
@@ -83,15 +86,27 @@ class RuntimeParts:
         """Make the parts; `trust` None leaves MCP servers out."""
         redactor = Redactor(known_secrets(os.environ))
         hub = Hub(settings, trust, registry, redact=redactor.text) if trust is not None else None
+        audit, results, approvals = AuditLog(database, settings.home), Results(database), Approvals(database)
+        idempotency = Idempotency(database)
         return cls(
             policy=PolicyEngine.from_settings(settings),
             search=ToolSearch(registry, unavailable=lambda: _not_searched(hub)),
-            audit=AuditLog(database, settings.home),
-            results=Results(database),
-            approvals=Approvals(database),
+            audit=audit,
+            results=results,
+            approvals=approvals,
             workspace=BeneathWorkspace(settings.project, home=Path.home(), geode_home=settings.home),
             runner=SandboxRunner(settings.sandbox, home=settings.home),
             redactor=redactor,
+            idempotency=idempotency,
+            housekeeping=Housekeeping(
+                marker=settings.home / "housekeeping",
+                audit=audit,
+                results=results,
+                approvals=approvals,
+                idempotency=idempotency,
+                results_days=settings.results_days,
+                audit_days=settings.audit_days,
+            ),
             hub=hub,
         )
 
@@ -104,7 +119,6 @@ def _not_searched(hub: Hub | None) -> dict[str, str]:
 
 def _gate_parts(
     settings: Settings,
-    database: Database,
     registry: ToolRegistry,
     parts: RuntimeParts,
     approver: Approver | None,
@@ -131,7 +145,7 @@ def _gate_parts(
         ),
         recorder=Recorder(parts.audit, parts.redactor),
         results=parts.results,
-        idempotency=Idempotency(database),
+        idempotency=parts.idempotency,
         redactor=parts.redactor,
         limits=settings.output,
         workspace_for=workspace_for,
@@ -171,6 +185,7 @@ class GeodeRuntime:
         audit, results, approvals: the record.
         workspace: guarded files of the project.
         hub: connections to MCP servers; None when created with `servers=False`.
+        housekeeping: deletes what is older than the settings keep.
     """
 
     def __init__(
@@ -189,6 +204,7 @@ class GeodeRuntime:
         self.hub = parts.hub
         self.redactor = parts.redactor
         self._database = database
+        self.housekeeping = parts.housekeeping
 
     @classmethod
     def create(
@@ -228,11 +244,13 @@ class GeodeRuntime:
         database = Database.open(settings.database_url, home=home_dir)
         registry = ToolRegistry()
         parts = RuntimeParts.build(settings, database, registry, trust if servers else None)
-        gate = Gate(_gate_parts(settings, database, registry, parts, approver, judges))
+        gate = Gate(_gate_parts(settings, registry, parts, approver, judges))
         _register(settings, registry, parts, gate, trusted, tools)
         return cls(settings, database, registry, gate, parts)
 
     async def __aenter__(self) -> GeodeRuntime:
+        if self.housekeeping.due():
+            await self.housekeeping.run()
         if self.hub is not None:
             await self.hub.start()
         return self
