@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ..core.effects import Effect, Impact, Scope
 from .places import lexical_scopes, looks_secret
-from .programs import HANDLERS, NETWORK_PROGRAMS, PRIVILEGE_PROGRAMS, SHELLS, WRAPPERS
+from .programs import HANDLERS, NETWORK_PROGRAMS, PRIVILEGE_PROGRAMS, SHELLS, WRAPPERS, options_from_wildcards
 from .shell import Redirect, Simple, Word, split_commands
 
 __all__ = ["UNPARSED", "CommandAnalysis", "analyse"]
@@ -82,6 +82,7 @@ class _Analyser:
         self.home = home.rstrip("/") or "/"
         self.scope_of = scope_of
         self.cwds: tuple[str, ...] = (cwd,)
+        self.seen: tuple[str, ...] = (cwd,)
         self.argv: list[tuple[str, ...]] = []
         self.impacts: dict[Impact, None] = {}
         self.notes: list[str] = []
@@ -108,14 +109,16 @@ class _Analyser:
         outer = self.depth
         self.depth = depth
         for inner in nested:
-            before = self.cwds
+            before = self.cwds, self.seen
             self.line(inner, depth + 1)
-            self.cwds = before
+            self.cwds, self.seen = before
         for simple in commands:
             self.simple(simple)
         self.depth = outer
 
     def simple(self, simple: Simple) -> None:
+        if simple.before != "&&":  # whether a `cd` of an earlier chain took place is not known
+            self.cwds = self.seen
         words = list(simple.words)
         while words and (words[0].assignment or (words[0].bare and words[0].text in _KEYWORDS)):
             self.note("a variable assignment" if words[0].assignment else "a compound command")
@@ -159,7 +162,7 @@ class _Analyser:
         if not all(w.known for w in words):
             self.note("a word that is not fixed")
         name = _program(words[0].text)
-        harmless = self.program(name, words, simple)
+        harmless = self.program(name, words, simple) and not options_from_wildcards(name, words)
         listed = name == words[0].text or _BIN.fullmatch(words[0].text) is not None
         contained = harmless and listed
         self.add(Effect.EXECUTE, shlex.join(shown), Scope.SANDBOX if contained else Scope.UNKNOWN)
@@ -202,11 +205,13 @@ class _Analyser:
         target = operands[0] if operands else Word(self.home)
         self.read(target, content=False)
         new = [p for p, _ in self.places(target)]
-        sure = simple is not None and simple.after == "&&" and simple.before in ("", "&&", ";", "\n")
-        self.cwds = tuple(dict.fromkeys(new if sure else (*self.cwds, *new)))
-        if len(self.cwds) > 8:
+        self.seen = tuple(dict.fromkeys((*self.seen, *new)))
+        if len(self.seen) > 8:
             self.note("too many directories it may run in")
-            self.cwds = self.cwds[:8]
+            self.seen = self.seen[:8]
+            return False
+        sure = simple is not None and simple.after == "&&" and simple.before in ("", "&&", ";", "\n")
+        self.cwds = tuple(dict.fromkeys(new)) if sure else self.seen
         return True
 
     def shell_program(self, rest: Sequence[Word]) -> bool:
@@ -246,6 +251,13 @@ class _Analyser:
     def delete(self, word: Word) -> None:
         for path, scope in self.places(word):
             self.add(Effect.DELETE, path, self.worst(path, scope))
+
+    def sweep(self, word: Word) -> None:
+        """A recursive change of rights at the root, the home or a system tree is as bad as a deletion."""
+        for path, scope in self.places(word):
+            worst = self.worst(path, scope)
+            if worst is not scope or (scope is Scope.SYSTEM and _static(path).count("/") == 1) or path == self.home:
+                self.add(Effect.DELETE, path, worst)
 
     def worst(self, path: str, scope: Scope) -> Scope:
         """Deleting a directory above the home deletes the home, wherever it is thought to lie."""

@@ -126,9 +126,9 @@ _HEADERS = frozenset(
     {"authorization", "proxyauthorization", "cookie", "setcookie", "auth", "xauth", "cookies", "authentication"}
 )
 _HARMLESS_TOKENS = frozenset(
-    {"page", "next", "prev", "previous", "continuation", "start", "cursor", "max", "min", "total", "num", "stop", "cancel",
-     "cancellation", "pad", "eos", "bos", "unk", "mask", "sync", "progress", "special"}
-)  # fmt: skip
+    "page next prev previous continuation start cursor max min total num stop cancel cancellation pad eos bos unk "
+    "mask sync progress special".split()
+)
 
 
 def field_kind(name: str) -> str:

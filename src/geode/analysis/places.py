@@ -15,6 +15,7 @@ PROTECTED_NAMES = frozenset(
 )
 """Entries of a workspace that steer it."""
 
+TEMP_FOLDERS = ("/tmp", "/var/tmp")  # noqa: S108 - named here to be recognised, not to be used
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", "gcloud"})
 _SECRET_FILE = re.compile(
     r"(\.env(\.(?!example$|sample$|template$|dist$)[\w.-]+)?|\.netrc|_netrc|\.pgpass|\.npmrc|\.pypirc|\.git-credentials"
@@ -49,7 +50,7 @@ def _beneath(path: str, root: str) -> bool:
 
 
 def lexical_scopes(
-    workspace: str, home: str, *, geode_home: str = "", temp: tuple[str, ...] = ("/tmp", "/var/tmp")
+    workspace: str, home: str, *, geode_home: str = "", temp: tuple[str, ...] = TEMP_FOLDERS
 ) -> Callable[[str], Scope]:
     """A `scope_of` that knows only how paths are spelled.
 

@@ -13,7 +13,15 @@ from typing import Protocol
 
 from .shell import Word
 
-__all__ = ["HANDLERS", "NETWORK_PROGRAMS", "PRIVILEGE_PROGRAMS", "SHELLS", "WRAPPERS", "Report"]
+__all__ = [
+    "HANDLERS",
+    "NETWORK_PROGRAMS",
+    "PRIVILEGE_PROGRAMS",
+    "SHELLS",
+    "WRAPPERS",
+    "Report",
+    "options_from_wildcards",
+]
 
 
 class Report(Protocol):
@@ -23,7 +31,9 @@ class Report(Protocol):
 
     def delete(self, word: Word) -> None: ...
 
-    def write(self, word: Word) -> None: ...
+    def sweep(self, word: Word) -> None:
+        """A recursive change of rights or owner."""
+        ...
 
     def network(self, target: str) -> None: ...
 
@@ -46,8 +56,8 @@ WRAPPERS = frozenset(
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "mksh", "rbash", "csh", "tcsh"})
 NETWORK_PROGRAMS = frozenset(
     "curl wget ssh scp sftp rsync nc ncat netcat socat telnet ftp lftp ping dig host nslookup whois http https aria2c "
-    "pip pip3 pipx npm npx yarn pnpm uv uvx cargo gem brew apt apt-get dnf yum pacman docker podman kubectl helm gh aws "
-    "gcloud az terraform ansible s3cmd rclone".split()
+    "pip pip3 pipx npm npx yarn pnpm uv uvx cargo gem brew apt apt-get dnf yum pacman docker podman kubectl helm gh "
+    "aws gcloud az terraform ansible s3cmd rclone".split()
 )
 
 
@@ -70,24 +80,23 @@ def _option_paths(option: Word, report: Report) -> None:
         report.read(Word(value, option.known, tilde=value.startswith("~")))
 
 
-def _reader(*, content: bool = True, refuse: Sequence[str] = (), operands: int | None = None, skip: int = 0) -> Handler:
+def _reader(*, content: bool = True, refuse: Sequence[str] = (), operands: int | None = None) -> Handler:
     """A program that only reads its operands, whatever its options, unless one is refused.
 
     Args:
         content: it shows file contents (names only otherwise).
         refuse: options (or beginnings of long ones) that do more.
         operands: most operands it may have.
-        skip: leading operands that are not files.
     """
 
     def handle(words: Sequence[Word], report: Report) -> bool:
         options, files = _options(words)
         harmless = operands is None or len(files) <= operands
         for option in options:
-            if _refused(option.text, refuse) or option.text.startswith("--files0"):
+            if _refused(option.text, (*refuse, "--files0-from")):
                 harmless = False
             _option_paths(option, report)
-        for word in files[skip:]:
+        for word in files:
             report.read(word, content=content)
         return harmless
 
@@ -117,7 +126,8 @@ def _printf(words: Sequence[Word], report: Report) -> bool:
 
 def _grep(words: Sequence[Word], report: Report) -> bool:
     options, operands = _options(words)
-    given = any(re.match(r"-[A-Za-z]*[ef]|--(regexp|file)", o.text) for o in options)
+    # With -e or -f, in any cluster or abbreviation, there is no pattern among the operands.
+    given = any(o.text.startswith(("--r", "--f")) or (o.text[1] != "-" and {"e", "f"} & set(o.text)) for o in options)
     for option in options:
         _option_paths(option, report)
     for word in operands if given else operands[1:]:
@@ -135,7 +145,16 @@ def _rg(words: Sequence[Word], report: Report) -> bool:
 
 
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FIND_TESTS = re.compile(
+    r"-(i?name|i?path|i?wholename|i?regex|i?lname|type|xtype|size|[acm]time|[acm]min|newer[aBcmt]{0,2}|anewer|cnewer"
+    r"|user|group|uid|gid|perm|maxdepth|mindepth|printf|fstype|inum|links|samefile|used|regextype|context)"
+)
 _FIND_WRITES = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls", "-files0-from"})
+
+
+def _ends_action(rest: Sequence[Word], at: int) -> bool:
+    """`;` ends the command of -exec, and so does `+`, but only right after `{}`."""
+    return rest[at].text == ";" or (rest[at].text == "+" and rest[at - 1].text == "{}")
 
 
 def _find(words: Sequence[Word], report: Report) -> bool:
@@ -149,19 +168,24 @@ def _find(words: Sequence[Word], report: Report) -> bool:
     for path in paths:
         report.read(path, content=False)
     harmless = True
-    for i, word in enumerate(rest):
-        if word.text == "-delete":
+    at = 0
+    while at < len(rest):
+        text = rest[at].text
+        at += 1
+        if _FIND_TESTS.fullmatch(text):
+            at += 1  # its value, whatever it looks like
+        elif text == "-delete":
             for path in paths:
                 report.delete(path)
-        elif word.text in _FIND_ACTIONS:
+        elif text in _FIND_ACTIONS:
             harmless = False
-            inner: list[Word] = []
-            for part in rest[i + 1 :]:
-                if part.text in (";", "+"):
-                    break
-                inner += paths if part.text == "{}" else [part]
+            end = at
+            while end < len(rest) and not _ends_action(rest, end):
+                end += 1
+            inner = [found for part in rest[at:end] for found in (paths if part.text == "{}" else [part])]
             report.inner(inner)
-        elif word.text in _FIND_WRITES:
+            at = end + 1
+        elif text in _FIND_WRITES:
             harmless = False
     return harmless
 
@@ -190,7 +214,7 @@ def _recursive_change(words: Sequence[Word], report: Report) -> bool:
     options, operands = _options(words)
     if any(o.text == "--recursive" or (not o.text.startswith("--") and "R" in o.text) for o in options):
         for word in operands[1:]:
-            report.delete(word)
+            report.sweep(word)
     return False
 
 
@@ -241,7 +265,7 @@ _GIT_VIEW = re.compile(
     r"|numstat|dirstat|summary|patch|no-patch|follow|reverse|merges|no-merges|first-parent|diff-filter=.*|date=.*"
     r"|relative-date|max-count=\d+|skip=\d+|branches|tags|remotes|topo-order|date-order|raw|quiet|exit-code|check"
     r"|no-renames|find-renames|find-copies|ignore-all-space|ignore-space-change|ignore-blank-lines|minimal|patience"
-    r"|histogram|unified=\d+|full-index|no-ext-diff|no-textconv|left-right|cherry-pick|merge-base|show-signature)"
+    r"|histogram|unified=\d+|full-index|no-ext-diff|no-textconv|left-right|cherry-pick|merge-base)"
 )
 
 
@@ -282,43 +306,31 @@ def _command_v(words: Sequence[Word], report: Report) -> bool:
     return False
 
 
+_SILENT = "echo pwd true false : whoami id uname seq basename dirname which type".split()
+_NAMES_ONLY = "ls stat wc du realpath readlink".split()
+_CONTENTS = "cat head tail nl od hexdump tac rev cut fold paste comm cmp diff md5sum sha1sum sha256sum sha512sum cksum column".split()
+
+
 def _handlers() -> dict[str, Handler]:
-    table: dict[str, Handler] = {
-        name: _pure
-        for name in ("echo", "pwd", "true", "false", ":", "whoami", "id", "uname", "seq", "basename", "dirname")
-    }
-    table |= {name: _reader(content=False) for name in ("ls", "stat", "wc", "du", "realpath", "readlink", "test", "[")}
+    table: dict[str, Handler] = dict.fromkeys(_SILENT, _pure)
+    table |= dict.fromkeys(_NAMES_ONLY, _reader(content=False))
+    table |= dict.fromkeys(_CONTENTS, _reader())
+    table |= dict.fromkeys(("rm", "rmdir", "unlink"), _rm)
+    table |= dict.fromkeys(("shred", "srm", "wipefs", "truncate"), _rm_like)
+    table |= dict.fromkeys(("chmod", "chown", "chgrp"), _recursive_change)
+    table |= dict.fromkeys(("grep", "egrep", "fgrep"), _grep)
     table |= {
-        name: _reader()
-        for name in ("cat", "head", "tail", "nl", "od", "hexdump", "tac", "rev", "cut", "fold", "paste", "comm", "cmp")
-    }
-    table |= {name: _reader(skip=2) for name in ("tr",)}
-    table |= {
-        name: _reader()
-        for name in ("diff", "md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "column", "strings")
-    }
-    table |= {name: _pure for name in ("which", "type")}
-    table |= {
+        # `test -v 'a[$(…)]'` runs what is in the brackets.
+        "test": _reader(content=False, refuse=("-v", "-R")),
+        "[": _reader(content=False, refuse=("-v", "-R")),
+        "tr": _pure,
         "file": _reader(content=False, refuse=("-C", "--compile", "-m", "--magic-file", "-f", "--files-from", "-z")),
         "uniq": _reader(operands=1),
-        "tree": _reader(content=False, refuse=("-o", "-R", "--output")),
+        "tree": _reader(content=False, refuse=("-o", "-R", "--output", "--fromfile")),
         "printf": _printf,
-        "grep": _grep,
-        "egrep": _grep,
-        "fgrep": _grep,
         "rg": _rg,
         "find": _find,
-        "rm": _rm,
-        "rmdir": _rm,
-        "unlink": _rm,
-        "shred": _rm_like,
-        "srm": _rm_like,
-        "wipefs": _rm_like,
-        "truncate": _rm_like,
         "dd": _dd,
-        "chmod": _recursive_change,
-        "chown": _recursive_change,
-        "chgrp": _recursive_change,
         "mv": _mv,
         "sed": _sed,
         "sort": _sort,
@@ -326,6 +338,19 @@ def _handlers() -> dict[str, Handler]:
         "command": _command_v,
     }
     return table
+
+
+_PICKY = frozenset({"sort", "uniq", "tree", "git", "rg", "file", "test", "[", "sed"})
+_FIND_WORDS = (*sorted(_FIND_ACTIONS | _FIND_WRITES), "-delete")
+
+
+def options_from_wildcards(name: str, words: Sequence[Word]) -> bool:
+    """Whether an unquoted wildcard could turn into an option that does more, by a file of that name."""
+    wild = [w for w in words[1:] if w.globs and w.globs[0] == 0]
+    if name == "find":
+        patterns = [re.escape(w.text).replace(r"\*", ".*").replace(r"\?", ".") for w in wild]
+        return any("[" in w.text for w in wild) or any(re.fullmatch(p, f) for p in patterns for f in _FIND_WORDS)
+    return name in _PICKY and (bool(wild) or (name == "uniq" and any(w.globs for w in words)))
 
 
 HANDLERS: Mapping[str, Handler] = _handlers()

@@ -25,8 +25,8 @@ Span = tuple[int, int, str]
 
 _MIN_KNOWN = 6
 _COMMON = frozenset(
-    "password passwd changeme secret secrets default example localhost postgres admin administrator testing development "
-    "production undefined disabled enabled required anonymous username".split()
+    "password passwd changeme secret secrets default example localhost postgres admin administrator testing "
+    "development production undefined disabled enabled required anonymous username".split()
 )
 _PLACEHOLDER = re.compile(
     r"(?:\$\{?[A-Za-z_][\w.:-]*\}?|<[^<>]{0,60}>|\{\{?[^{}]{0,60}\}?\}|%[A-Za-z_]\w*%|%[sd]|\.{3,}|[*xX•]{3,}|\[redacted:[\w-]*\].*"
@@ -49,7 +49,8 @@ _SECRET_NAME = re.compile(
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_LINE = re.compile(
-    r"(?:\r?\n|\\r?\\n|\\n)[^\S\n]{0,8}(?:[+\-|>]?[^\S\n]?)(?:[A-Za-z0-9+/=]{16,200}|[A-Za-z-]{2,20}: [^\n\\]{0,200}|(?=\r?\n|\\n))"
+    r"(?:\r?\n|\\r?\\n|\\n)[^\S\n]{0,8}(?:[+\-|>]?[^\S\n]?)"
+    r"(?:[A-Za-z0-9+/=]{16,200}|[A-Za-z-]{2,20}: [^\n\\]{0,200}|(?=\r?\n|\\n))"
 )
 
 _PEM_TAIL = re.compile(r"[+\-|> \t]{0,4}[A-Za-z0-9+/=]{4,200}\s*")
@@ -68,7 +69,7 @@ def known_secrets(env: Mapping[str, str]) -> tuple[str, ...]:
         if name in ("PWD", "OLDPWD") or not _SECRET_NAME.search(name):
             continue
         plain = value.strip()
-        if plain.startswith(("/", "~", "./")) or plain.isdigit() and len(plain) < 9:
+        if plain.startswith(("/", "~", "./")) or (plain.isdigit() and len(plain) < 9):
             continue
         found.append(plain)
     return tuple(found)
@@ -356,9 +357,8 @@ def _value_after(text: str, at: int, stop: int, word: str) -> Span | None:
     if not kind:
         return None
     separator = after[3].strip()
-    if not separator:  # a blank separates: only an option with its value
-        if not name.startswith("--") or after[2]:
-            return None
+    if not separator and (not name.startswith("--") or after[2]):
+        return None  # a blank separates only an option and its value
     if kind == "authorization" or (kind == "cookie" and separator == ":"):
         return _header(text, after.end(), kind)
     return _assigned(text, after.end(), start_of_name, name, kind, separator)
@@ -391,8 +391,8 @@ def _assigned(text: str, start: int, name_at: int, name: str, kind: str, separat
     following = text[match.end() : match.end() + 1]
     in_url = name_at > 0 and text[name_at - 1] in "?&"
     variable = _ENV_NAME.fullmatch(name) is not None and separator == "="
-    telling = re.search(r"\d", value) and len(value) >= 6 or re.search(r"[!@#$%^*+/=~]", value)
-    code = following in ("(", "[", "{") and following or re.fullmatch(r"[A-Za-z_][\w]*(\.[A-Za-z_]\w*)+", value)
+    telling = (re.search(r"\d", value) and len(value) >= 6) or re.search(r"[!@#$%^*+/=~]", value)
+    code = (following in ("(", "[", "{") and following) or re.fullmatch(r"[A-Za-z_][\w]*(\.[A-Za-z_]\w*)+", value)
     if code or not (in_url or variable or telling or name.startswith("--")):
         return None
     return match.start(), match.end(), kind

@@ -16,7 +16,10 @@ __all__ = ["Redirect", "Simple", "Word", "split_commands"]
 
 _OPERATORS = ("&&", "||", ";;", "|&", ";", "|", "&", "\n", "(", ")")
 _REDIRECTS = ("<<<", "<<-", "&>>", "<<", "<>", ">>", ">|", "<&", ">&", "&>", "<", ">")
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_PLAIN_RUN = re.compile(r"[A-Za-z0-9_./:@%^+,-]+")
+_QUOTED_RUN = re.compile(r'[^"\\$`]+')
+_DESCRIPTOR = re.compile(r"[0-9]*(?=[<>])")
+_MAX_SUBSTITUTIONS = 20
 _PARAMETER = re.compile(r"\$(?:\{[^}]*\}|[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!_-])")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _GLOB = "*?["
@@ -32,6 +35,8 @@ class Word:
         globs: positions of unquoted wildcards in `text`.
         tilde: begins with an unquoted `~`.
         bare: no character was quoted or escaped.
+        assignment: has the form `NAME=…`.
+        brace: 1 after an unquoted `{`, 2 when a comma or `..` followed: it may expand to several words.
     """
 
     text: str = ""
@@ -40,6 +45,7 @@ class Word:
     tilde: bool = False
     bare: bool = True
     assignment: bool = False
+    brace: int = 0
 
 
 @dataclass(slots=True)
@@ -62,7 +68,8 @@ class Simple:
 
 
 class _Lexer:
-    def __init__(self, text: str, home: str) -> None:
+    def __init__(self, text: str, home: str, depth: int = 0) -> None:
+        self.depth = depth
         self.text = text
         self.home = home
         self.at = 0
@@ -113,7 +120,7 @@ class _Lexer:
             current.before = operator
 
     def _redirect_here(self) -> str:
-        match = re.compile(r"[0-9]*(?=[<>])").match(self.text, self.at)
+        match = _DESCRIPTOR.match(self.text, self.at)
         start = match.end() if match and match.end() < len(self.text) else self.at
         if self.text.startswith(("<(", ">("), start):
             return ""
@@ -154,7 +161,10 @@ class _Lexer:
         self.pending = []
 
     def _substitutions_in(self, body: str) -> None:
-        inner = _Lexer('"' + body.replace('"', '\\"') + '"', self.home)
+        if self.depth >= _MAX_SUBSTITUTIONS:
+            self.note("substitutions nested too deeply")
+            return
+        inner = _Lexer('"' + body.replace('"', '\\"') + '"', self.home, self.depth + 1)
         inner.run()
         self.nested += inner.nested
 
@@ -187,12 +197,18 @@ class _Lexer:
             self.note("a redirection without a target")
             word.known = False
             self.at += 1
-        if not word.assignment and word.bare and _BRACES.search(word.text):
+        if word.brace == 2:
             self.note("a brace expansion")
             word.known = False
         return word
 
     def _plain(self, word: Word, c: str, first: bool) -> None:
+        if run := _PLAIN_RUN.match(self.text, self.at):
+            if word.brace and ("," in run[0] or ".." in run[0]):
+                word.brace = 2
+            word.text += run[0]
+            self.at = run.end()
+            return
         if c < " " or c == "\x7f":
             self.note("a control character")
             word.known = False
@@ -200,11 +216,11 @@ class _Lexer:
             word.tilde = True
         if c in _GLOB:
             word.globs.append(len(word.text))
+        if c == "{" and not word.brace:
+            word.brace = 1
         word.text += c
         if c == "=" and word.bare and _ASSIGNMENT.fullmatch(word.text):
             word.assignment = True
-        if c == "{" and not word.bare:
-            word.known = False  # a brace expansion with quoted parts
         self.at += 1
 
     def _single(self, word: Word) -> None:
@@ -231,9 +247,9 @@ class _Lexer:
                 self._dollar(word, quoted=True)
             elif c == "`":
                 self._backticks(word)
-            else:
-                word.text += c
-                self.at += 1
+            elif run := _QUOTED_RUN.match(text, self.at):
+                word.text += run[0]
+                self.at = run.end()
         if self.at >= len(text):
             self.note("a quote is not closed")
             word.known = False
@@ -282,8 +298,12 @@ class _Lexer:
     def _dollar_paren(self, word: Word) -> None:
         end = self._closing(self.at + 2)
         inner = self.text[self.at + 2 : end]
-        self.nested.append(inner)
-        self.note("a command substitution")
+        if inner.startswith("(") and inner.endswith(")"):
+            self.note("an arithmetic expansion")
+            self._substitutions_in(inner)
+        else:
+            self.nested.append(inner)
+            self.note("a command substitution")
         word.known = False
         word.text += self.text[self.at : end + 1]
         self.at = end + 1
