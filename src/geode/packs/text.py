@@ -103,8 +103,8 @@ def decode(data: bytes) -> Decoded:
             if found is not None:
                 return Decoded(found.text, encoding, bom, found.errors)
     return (
-        _exact(data, "utf-8", "strict")
-        or _utf16_without_bom(data)
+        _utf16_without_bom(data)
+        or _exact(data, "utf-8", "strict")
         or _mostly_utf8(data)
         or _korean(data)
         or _exact(data, "cp1252", "strict")
@@ -134,9 +134,9 @@ def _utf16_without_bom(data: bytes) -> Decoded | None:
 
 def _mostly_utf8(data: bytes) -> Decoded | None:
     text = data.decode("utf-8", "surrogateescape")
-    broken = sum(1 for c in text if "\udc80" <= c <= "\udcff")
-    valid = sum(1 for c in text if c > "\x7f") - broken
-    return Decoded(text, "utf-8", errors="surrogateescape") if valid > broken else None
+    broken = re.findall("[\udc80-\udcff]+", text)
+    valid = sum(1 for c in text if c > "\x7f") - sum(map(len, broken))
+    return Decoded(text, "utf-8", errors="surrogateescape") if valid and valid >= len(broken) else None
 
 
 def _korean(data: bytes) -> Decoded | None:
@@ -205,16 +205,27 @@ _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 
 
 def cut_text(text: str, length: int) -> str:
-    """The first `length` characters of `text`, fewer where that would split what a reader sees as one."""
-    if length >= len(text):
+    """About the first `length` characters of `text`: what a reader sees as one character is never split."""
+    at = max(1, length)
+    if at >= len(text):
         return text
-    at = max(0, length)
     low = max(0, at - 32)
-    while at > low and (
-        unicodedata.combining(text[at])
-        or text[at] in _JOINERS
-        or "\U0001f3fb" <= text[at] <= "\U0001f3ff"
+    back = at
+    while back > low and _inside_character(text, back):
+        back -= 1
+    if back > low:
+        return text[:back]
+    high = min(len(text), at + 32)
+    while at < high and _inside_character(text, at):
+        at += 1
+    return text[:at]
+
+
+def _inside_character(text: str, at: int) -> bool:
+    char = text[at]
+    return (
+        bool(unicodedata.combining(char))
+        or char in _JOINERS
+        or "\U0001f3fb" <= char <= "\U0001f3ff"
         or text[at - 1] == "\u200d"
-    ):
-        at -= 1
-    return text[: at if at > low else max(0, length)]
+    )

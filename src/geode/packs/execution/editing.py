@@ -135,9 +135,7 @@ def _encoded(file: Decoded, text: str, name: str) -> bytes:
 # ---------------------------------------------------------------- finding
 
 
-def _locate(
-    text: str, old: str, new: str, *, replace_all: bool, name: str
-) -> tuple[list[_Place], tuple[str, ...]]:
+def _locate(text: str, old: str, new: str, *, replace_all: bool, name: str) -> tuple[list[_Place], tuple[str, ...]]:
     for number, flags in enumerate(STAGES[:1] if replace_all else STAGES):
         normal = normalise(text, flags)
         wanted = normalise(old, flags).text

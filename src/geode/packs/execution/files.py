@@ -197,12 +197,10 @@ def _recheck(context: ToolContext, path: str, before: _Existing) -> None:
         raise _failed(f"{path} was changed by someone else meanwhile", "read it again and repeat the change")
 
 
-def _written(
-    path: str, data: bytes, done: str, diff: str, notes: list[str], facts: Mapping[str, Any]
-) -> ToolOutput:
+def _written(path: str, data: bytes, done: str, diff: str, notes: list[str], facts: Mapping[str, Any]) -> ToolOutput:
     lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
     version = version_of(data)
-    text = [f"{path} {done}: {lines:,} lines, {len(data):,} bytes, version {version}", *notes]
+    text = [f"{path} {done}: {lines:,} lines, {len(data):,} bytes, version {version}"]
     if diff:
         text.append(diff)
     structured = {"path": path, "changed": True, "bytes": len(data), "lines": lines, "version": version, **facts}

@@ -68,11 +68,7 @@ def _key(line: str) -> str:
 
 def _windows(keys: list[str], wanted: list[str]) -> list[int]:
     size = len(wanted)
-    return [
-        at
-        for at in range(len(keys) - size + 1)
-        if keys[at] == wanted[0] and keys[at : at + size] == wanted
-    ]
+    return [at for at in range(len(keys) - size + 1) if keys[at] == wanted[0] and keys[at : at + size] == wanted]
 
 
 def _indent(line: str) -> str:

@@ -146,7 +146,7 @@ def _shown(path: str, answer: Mapping[str, Any], again: dict[str, Any], outcome:
     if following:
         lines.append(f"[There is more. Read on: {next_call('read_document', path=path, **again, **following)}]")
     elif len(answer["shown"]) < total and unit != "sheet":
-        lines.append(f'[{total} {unit}s in all. Read others: {next_call("read_document", path=path, pages="1-3")}]')
+        lines.append(f"[{total} {unit}s in all. Read others: {next_call('read_document', path=path, pages='1-3')}]")
     else:
         lines.append(f"[End of the {'selection' if unit == 'sheet' else 'document'}.]")
     facts = {

@@ -83,9 +83,7 @@ async def read_file(
     return _shown(path, window, offset)
 
 
-async def _read_result(
-    context: ToolContext, path: str, offset: int, limit: int, column: int, chars: int
-) -> Window:
+async def _read_result(context: ToolContext, path: str, offset: int, limit: int, column: int, chars: int) -> Window:
     if context.results is None:
         raise Missing("no stored results are available here", fix="run the tool again and ask for less at a time")
     call = context.call

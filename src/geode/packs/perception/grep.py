@@ -132,10 +132,11 @@ def _shown(
         matches += [{"path": file.path, "line": n, "text": _cut(file.lines[n])} for n in wanted]
     shown = len(matches)
     more = total - offset - shown
-    header = f"{total:,} matching lines in {len(files):,} files" if total else f"no match for {asked['pattern']}"
+    header = f"{_many(total, 'matching line')} in {_many(len(files), 'file')}"
+    header = header if total else f"no match for {asked['pattern']}"
     notes = list(searched.notes)
     if hidden:
-        notes.append(f"{hidden} files with secrets were left out")
+        notes.append(f"{_many(hidden, 'file')} with secrets left out")
     if not total and not asked.get("include_ignored"):
         notes.append("ignored files were not searched: include_ignored")
     header += f" ({'; '.join(notes)})" if notes else ""
@@ -151,6 +152,10 @@ def _shown(
     return ToolOutput(
         content="\n".join([header, *lines]), structured=facts, details={"engine": searched.engine, "hidden": hidden}
     )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _file_lines(file: FileHits, wanted: list[int], context: int) -> list[str]:

@@ -58,6 +58,9 @@ def main() -> None:
 def _answer(request: Request, data: bytes) -> dict[str, Any]:
     document = _open(request, data)
     parts = document.select(request.pages)
+    least = 3 if document.unit == "sheet" else 1
+    if document.unit == "sheet" and request.offset > 1:
+        raise ReadError("offset does not apply to workbooks", 'select rows instead, for example "pages": "Sales!101-"')
     lines: list[str] = []
     shown: list[str] = []
     room = request.chars
@@ -71,7 +74,7 @@ def _answer(request: Request, data: bytes) -> dict[str, Any]:
         if not at and offset > max(1, len(body)):
             raise ReadError(f"{document.title(part)} has {len(body)} lines", "use a smaller offset")
         start = offset - 1 if not at else 0
-        taken, room = _fit(body[start:], request.limit - len(lines) - 1, room)
+        taken, room = _fit(body[start:], request.limit - len(lines) - 1, room, least)
         lines += [f"--- {document.title(part)} ---", *body[start : start + taken]]
         shown.append(document.name([part]))
         if start + taken < len(body):
@@ -102,11 +105,11 @@ def _inside(document: Document, part: Any, later: list[Any], start: int, taken: 
     return {"pages": document.name([part, *later]), "offset": start + taken + 1}
 
 
-def _fit(lines: list[str], limit: int, room: int) -> tuple[int, int]:
-    """How many lines fit into `limit` lines and `room` characters; at least one."""
+def _fit(lines: list[str], limit: int, room: int, least: int) -> tuple[int, int]:
+    """How many lines fit into `limit` lines and `room` characters; at least `least` (a table's head and a row)."""
     taken = 0
-    for line in lines[: max(1, limit)]:
-        if taken and len(line) + 1 > room:
+    for line in lines[: max(least, limit)]:
+        if taken >= least and len(line) + 1 > room:
             break
         room -= len(line) + 1
         taken += 1

@@ -177,9 +177,7 @@ def _rectangle(rest: str, item: str) -> tuple[int, int | None, int, int | None]:
     )
 
 
-def _checked(
-    area: tuple[int, int | None, int, int | None], item: str
-) -> tuple[int, int | None, int, int | None]:
+def _checked(area: tuple[int, int | None, int, int | None], item: str) -> tuple[int, int | None, int, int | None]:
     first_row, last_row, left, right = area
     if first_row < 1:
         raise SelectionError(f"{item!r} starts before row 1", "rows are counted from 1")
