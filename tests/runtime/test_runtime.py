@@ -15,6 +15,8 @@ from geode.runtime import GeodeRuntime
 from geode.store.audit import AuditRecord
 from geode.tools.tool import tool
 
+EVIL = '{"tools": [{"name": "evil", "description": "x", "command": ["id"]}]}'
+
 
 @tool(effects=[Effect.READ])
 def read_file(path: str) -> str:

@@ -36,7 +36,7 @@ class LexicalIndex:
     def add(self, key: str, fields: Mapping[str, str]) -> None:
         """Index a document under `key`, replacing what was there."""
         self.remove(key)
-        counts: Counter[str] = Counter()
+        counts: defaultdict[str, float] = defaultdict(float)
         for name, text in fields.items():
             for term in tokens(text):
                 counts[term] += self._weights.get(name, 1.0)

@@ -97,8 +97,9 @@ async def execute(tool: FunctionTool, context: ToolContext, *, clock: Clock) -> 
     spec = tool.spec
     started = time.perf_counter()
     output, error, crash = ToolOutput(), None, ""
+    limit = asyncio.timeout(_seconds(spec.timeout, context.call, clock))
     try:
-        async with asyncio.timeout(_seconds(spec.timeout, context.call, clock)) as limit:
+        async with limit:
             output = as_output(await raw_callable(tool)(context, context.call.arguments))
     except TimeoutError as raised:
         if limit.expired():

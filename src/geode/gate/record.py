@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.call import Call, Verdict, canonical_json
 from ..core.messages import SideEffects, ToolResult
-from ..store.audit import AuditLog, AuditRecord
+from ..store.audit import AuditLog, AuditRecord, Kind
 from .shape import Redacts
 
 __all__ = ["Recorder"]
@@ -77,7 +77,7 @@ class Recorder:
 
     @staticmethod
     def _record(
-        kind: str, call: Call, status: str, side_effects: SideEffects, duration_ms: float, body: Mapping[str, Any]
+        kind: Kind, call: Call, status: str, side_effects: SideEffects, duration_ms: float, body: Mapping[str, Any]
     ) -> AuditRecord:
         return AuditRecord(
             kind=kind,
