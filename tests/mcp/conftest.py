@@ -45,7 +45,9 @@ class Bench:
     registry: ToolRegistry = field(default_factory=ToolRegistry)
     events: list[Any] = field(default_factory=list)
 
-    def declare(self, name: str = "demo", script: str = "demo.py", *args: str, scope: str = "user", **more: Any) -> None:
+    def declare(
+        self, name: str = "demo", script: str = "demo.py", *args: str, scope: str = "user", **more: Any
+    ) -> None:
         path = self.home / "mcp.json" if scope == "user" else self.project / ".geode" / "mcp.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         document = json.loads(path.read_text()) if path.exists() else {"mcpServers": {}}

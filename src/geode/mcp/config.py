@@ -204,7 +204,9 @@ def parse_entry(name: str, entry: Any, *, scope: str, file: str) -> ServerConfig
     command, url = _text(data, "command", where), _text(data, "url", where)
     kind = data.get("type", data.get("transport", ""))
     if kind == "sse":
-        raise ConfigError(f"{where} uses the old SSE transport, which is not supported", fix="use its Streamable HTTP url")
+        raise ConfigError(
+            f"{where} uses the old SSE transport, which is not supported", fix="use its Streamable HTTP url"
+        )
     if bool(command) == bool(url):
         raise ConfigError(f"{where} needs either a command or a url", fix="give exactly one of them")
     if url and not re.match(r"https?://|\$", url):
@@ -250,7 +252,7 @@ def _mapping(data: dict[str, Any], key: str, where: str) -> dict[str, str]:
     if not isinstance(value, dict):
         raise _bad(where, key, "an object of texts")
     for name, text in cast(dict[str, Any], value).items():
-        if not isinstance(text, str) or "\x00" in text or "\n" in text and key == "headers":
+        if not isinstance(text, str) or "\x00" in text or ("\n" in text and key == "headers"):
             raise _bad(where, f"{key}.{name}", "one line of text" if key == "headers" else "text")
     return dict(cast(dict[str, str], value))
 

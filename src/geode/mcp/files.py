@@ -60,9 +60,7 @@ def _container(document: dict[str, Any]) -> str | None:
     for key in _CONTAINERS:
         if key in document:
             return key
-    looks_flat = document and all(
-        isinstance(v, dict) and ("command" in v or "url" in v) for v in document.values()
-    )
+    looks_flat = document and all(isinstance(v, dict) and ("command" in v or "url" in v) for v in document.values())
     return None if looks_flat else _CONTAINERS[0]
 
 
@@ -103,7 +101,8 @@ def edit(path: Path, change: Callable[[dict[str, Any]], None], *, private: bool)
                 _replace(path, document, private=private)
     except OSError as error:
         raise ConfigError(
-            f"cannot write {path}: {error.strerror or error}", fix="check the permissions and the free space; nothing was changed"
+            f"cannot write {path}: {error.strerror or error}",
+            fix="check the permissions and the free space; nothing was changed",
         ) from error
 
 

@@ -332,9 +332,7 @@ class Hub:
                 fix=f"see: geode mcp status {known.config.name}",
             )
         era = known.snapshot.era if known.snapshot is not None else ""
-        task = ServerTask(
-            known.config, environ=self._environ, cwd=self._settings.project, hooks=self._hooks, era=era
-        )
+        task = ServerTask(known.config, environ=self._environ, cwd=self._settings.project, hooks=self._hooks, era=era)
         self._running.add(task)
         return task
 
@@ -432,9 +430,7 @@ class Hub:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What could not be used: files, entries, single tools."""
-        tools = tuple(
-            Problem(k.config.file, k.config.name, p) for k in self._known.values() for p in k.built.problems
-        )
+        tools = tuple(Problem(k.config.file, k.config.name, p) for k in self._known.values() for p in k.built.problems)
         return (*self._set.problems, *tools)
 
     def _state(self, known: _Known) -> str:
@@ -444,6 +440,11 @@ class Hub:
         if task is not None:
             return task.state
         return "failed" if known.last_error else "idle"
+
+    def unavailable(self) -> dict[str, str]:
+        """Server name -> state, for servers whose tools cannot be had now (case R57)."""
+        states = {n: self._state(k) for n, k in self._known.items()}
+        return {n: s for n, s in states.items() if s in ("off", "untrusted", "failed") or not self._known[n].snapshot}
 
     def status(self) -> list[dict[str, Any]]:
         """One object a server: name, state, era, tools, pid, last_error, stderr_tail, scope, file, connections."""

@@ -268,7 +268,9 @@ class ServerTask:
             if not self.link.closed.is_set() and error is not None:
                 what = f"MCP server {name!r} refused to start a session: {error}"
             return ServerUnavailable(self._with_output(what), fix=f"run it by hand to see why: {self.config.target}")
-        status = f" (HTTP status {self.link.last_status})" if self.link is not None and self.link.last_status >= 400 else ""
+        status = (
+            f" (HTTP status {self.link.last_status})" if self.link is not None and self.link.last_status >= 400 else ""
+        )
         why = f"{type(error).__name__}: {error}" if error is not None else "the connection was closed"
         return ServerUnavailable(
             f"MCP server {name!r} at {self.config.url} cannot be used: {why}{status}",

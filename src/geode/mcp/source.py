@@ -81,7 +81,9 @@ def _touches(effects: frozenset[Effect], target: str) -> Callable[[Mapping[str, 
     return lambda _arguments: touches
 
 
-def _runner(server: str, tool: str, call: CallServer) -> Callable[[ToolContext, Mapping[str, Any]], Awaitable[ToolOutput]]:
+def _runner(
+    server: str, tool: str, call: CallServer
+) -> Callable[[ToolContext, Mapping[str, Any]], Awaitable[ToolOutput]]:
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
         return await call(server, tool, arguments, context)
 
@@ -112,7 +114,10 @@ def to_output(result: Mapping[str, Any], output_schema: Mapping[str, Any] | None
         problem = _mismatch(structured, output_schema, given="structuredContent" in result)
         if problem:
             return ToolOutput(
-                content=[Text(f"The tool ran, but its result does not satisfy its own output schema: {problem}"), *blocks],
+                content=[
+                    Text(f"The tool ran, but its result does not satisfy its own output schema: {problem}"),
+                    *blocks,
+                ],
                 failed=True,
                 side_effects=SideEffects.UNKNOWN,
             )

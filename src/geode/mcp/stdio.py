@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ..core.errors import ServerUnavailable
+from .lines import MessageLines
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -66,8 +67,7 @@ class ServerProcess:
         self._process = process
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._lifeline = lifeline
-        self._buffer = bytearray()
-        self._scanned = 0
+        self._lines = MessageLines(self._note_noise)
         self._ready: deque[SessionMessage] = deque()
         self._tail = bytearray()
         self._drain = asyncio.Lock()
@@ -112,52 +112,22 @@ class ServerProcess:
 
         while not self._ready:
             chunk = await self._stdout.read(_CHUNK)
-            if not chunk:
-                if self._buffer:
-                    self._take_line(bytes(self._buffer))
-                    self._buffer.clear()
-                    if self._ready:
-                        break
-                self.closed.set()
-                raise EndOfStream
-            self._feed(chunk)
-            if len(self._buffer) > MAX_MESSAGE:
+            self._take(self._lines.feed(chunk) if chunk else self._lines.end())
+            if self._ready:
+                break
+            if self._lines.pending > MAX_MESSAGE:
                 self.failure = f"wrote a line of more than {MAX_MESSAGE // 1024 // 1024} MB"
+                chunk = b""
+            if not chunk:
                 self.closed.set()
                 raise EndOfStream
         return self._ready.popleft()
 
-    def _feed(self, chunk: bytes) -> None:
-        self._buffer += chunk
-        end = self._buffer.rfind(b"\n", self._scanned)
-        if end < 0:
-            self._scanned = len(self._buffer)
-            return
-        lines = bytes(self._buffer[:end]).split(b"\n")
-        del self._buffer[: end + 1]
-        self._scanned = len(self._buffer)
-        for line in lines:
-            self._take_line(line)
-
-    def _take_line(self, line: bytes) -> None:
-        from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
-
-        start = line.find(b'{"jsonrpc"') if line.startswith(b"{") is False else 0
-        if start > 0:  # a banner without a line end in front of a message
-            self._note_noise(line[:start])
-            line = line[start:]
-        text = line.strip()
-        if not text:
-            return
-        try:
-            message = jsonrpc_message_adapter.validate_json(text, by_name=False)
-        except ValueError:
-            self._note_noise(text)
-            return
-        if getattr(message, "method", "") == LIST_CHANGED:
-            self.on_list_changed()
-        self._ready.append(SessionMessage(message))
+    def _take(self, messages: list[SessionMessage]) -> None:
+        for item in messages:
+            if getattr(item.message, "method", "") == LIST_CHANGED:
+                self.on_list_changed()
+            self._ready.append(item)
 
     def _note_noise(self, line: bytes) -> None:
         self.noise_count += 1
@@ -329,7 +299,8 @@ async def open_process(
         process, lifeline, report, pipe = await _spawn((program, *argv[1:]), dict(env), cwd)
     except OSError as error:
         raise ServerUnavailable(
-            f"MCP server {name!r} could not be started: {error.strerror or error}", fix="run its command by hand to see why"
+            f"MCP server {name!r} could not be started: {error.strerror or error}",
+            fix="run its command by hand to see why",
         ) from error
     server = ServerProcess(process, lifeline)
     server.watch(report, pipe)
@@ -363,7 +334,15 @@ async def _spawn(
         return process, -1, None, None
     lifeline_r, lifeline_w = os.pipe()
     report_r, report_w = os.pipe()
-    guard = (sys.executable, "-I", "-S", str(Path(__file__).with_name("guard.py")), str(lifeline_r), str(report_w), "--")
+    guard = (
+        sys.executable,
+        "-I",
+        "-S",
+        str(Path(__file__).with_name("guard.py")),
+        str(lifeline_r),
+        str(report_w),
+        "--",
+    )
     try:
         process = await asyncio.create_subprocess_exec(
             *guard, *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=cwd, limit=_CHUNK,

@@ -36,7 +36,8 @@ marker = os.environ.get("DEMO_MARKER", "")
 
 def listed() -> list[types.Tool]:
     tools = [
-        types.Tool(name=n, description=d, input_schema={"type": "object", "properties": p}) for n, (d, p) in TOOLS.items()
+        types.Tool(name=n, description=d, input_schema={"type": "object", "properties": p})
+        for n, (d, p) in TOOLS.items()
     ]
     tools += [
         types.Tool(name=f"out_{k}", description="R58.", input_schema={"type": "object"}, output_schema=OUTPUT)
@@ -60,7 +61,7 @@ async def changed(ctx):
     await ctx.session.send_notification(types.ToolListChangedNotification())
 
 
-async def on_call(ctx, params):  # noqa: C901
+async def on_call(ctx, params):
     name, args = params.name, params.arguments or {}
     if name == "add":
         return text(str(args["a"] + args["b"]), structured_content={"sum": args["a"] + args["b"]})
@@ -131,7 +132,14 @@ async def on_call(ctx, params):  # noqa: C901
     return text(f"unknown tool {name}", is_error=True)
 
 
-server = Server("demo", version="1.0", instructions="A demo.", on_list_tools=on_list, on_call_tool=on_call, on_subscriptions_listen=ListenHandler(bus))
+server = Server(
+    "demo",
+    version="1.0",
+    instructions="A demo.",
+    on_list_tools=on_list,
+    on_call_tool=on_call,
+    on_subscriptions_listen=ListenHandler(bus),
+)
 
 
 async def main() -> None:
