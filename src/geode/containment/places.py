@@ -27,7 +27,8 @@ PROTECTED_NAMES = frozenset(
 """Names that steer other programs (version control, agents, editors) from inside a project."""
 
 _SECRET_NAMES = (
-    ".env", ".env.*", "*.env", ".netrc", "_netrc", ".pgpass", ".pypirc", ".git-credentials", ".htpasswd", ".vault-token",
+    ".env", ".env.*", "*.env", ".netrc", "_netrc", ".pgpass", ".pypirc", ".git-credentials", ".htpasswd",
+    ".vault-token",
     "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_*_sk", "*.pem", "*.ppk", "*.p12", "*.pfx", "*.jks", "*.keystore",
     "*.kdbx", "*.key", "*.age", "secrets.json", "secrets.y*ml", "secrets.toml", "credentials.json", ".credentials.json",
     "service-account*.json", "service_account*.json", "*.tfvars", "*.tfstate",
@@ -35,7 +36,8 @@ _SECRET_NAMES = (
 _NOT_SECRET_NAMES = ("*.example", "*.sample", "*.template", "*.dist", "*.pub", ".env.defaults", ".env.test")
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store", ".docker"})
 _SECRET_TAILS = (
-    (".config", "gcloud"), (".config", "gh"), (".config", "op"), (".local", "share", "keyrings"), (".codex", "auth.json"),
+    (".config", "gcloud"), (".config", "gh"), (".config", "op"), (".local", "share", "keyrings"),
+    (".codex", "auth.json"),
     (".mozilla",), (".config", "google-chrome"), (".config", "chromium"), (".npmrc",), (".cargo", "credentials.toml"),
     (".terraform.d", "credentials.tfrc.json"),
 )  # fmt: skip

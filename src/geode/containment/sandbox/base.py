@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +37,11 @@ class Running(Protocol):
 
     def kill(self) -> None:
         """End the whole tree at once. Never blocks, never fails."""
+        ...
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What was weaker than asked for, or was put back afterwards; complete once `wait` returned."""
         ...
 
     @property

@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,8 +28,10 @@ from ...core.ports import Limits, ProcessSpec
 from . import placeholders, seccomp, stage
 from .base import Running, Streams, byte_file
 from .process import Status, Tree
+from .scan import TreeScan
 from .spawner import spawn
-from .view import EXTRA_BIN, HOME, View, base_environment, build_view
+from .tripwires import Tripwires
+from .view import EXTRA_BIN, HOME, View, base_environment, build_view, python_places
 
 __all__ = ["Bubblewrap"]
 
@@ -63,7 +65,8 @@ class _Prepared:
     argv: list[str]
     keep: list[int]
     held: placeholders.Held
-    notices: tuple[str, ...]
+    notices: list[str]
+    tripwires: Tripwires
     slot: int = -1
 
 
@@ -73,16 +76,12 @@ class Bubblewrap:
     Args:
         geode_home: never visible inside.
         home: the person's home, for refusing to make it writable as a whole.
-        hidden: called for each request with the directories it may read; paths to mask.
     """
 
-    def __init__(
-        self, *, geode_home: Path, home: Path | None = None,
-        hidden: Callable[[Iterable[Path]], Iterable[Path]] = lambda _tops: (),
-    ) -> None:  # fmt: skip
+    def __init__(self, *, geode_home: Path, home: Path | None = None) -> None:
         self._geode_home = Path(os.path.realpath(geode_home))
         self._home = Path(os.path.realpath(home or Path.home()))
-        self._hidden = hidden
+        self._scan = TreeScan(self._home, python_places())
         self._program = shutil.which("bwrap", path=_TRUSTED) or ""
         self._root = os.geteuid() == 0
         self._lock = threading.Lock()
@@ -165,7 +164,7 @@ class Bubblewrap:
                 os.close(descriptor)
         prepared.keep.clear()
         _prefer_to_kill(process.pid)
-        tree = Tree(process, Status(status_read), functools.partial(self._release, prepared))
+        tree = Tree(process, Status(status_read), functools.partial(self._release, prepared), prepared.notices)
         try:
             await tree.begin(_nothing if self._root else functools.partial(_apply, spec.limits), block_write)
         finally:
@@ -173,8 +172,7 @@ class Bubblewrap:
         return tree
 
     def _view(self, spec: ProcessSpec) -> View:
-        hidden = self._hidden([*spec.readable, *spec.writable])
-        return build_view(spec, geode_home=self._geode_home, home=self._home, hidden=hidden)
+        return build_view(spec, geode_home=self._geode_home, home=self._home, scan=self._scan)
 
     def _prepare(self, spec: ProcessSpec, status: int, block: int) -> _Prepared:
         view = self._view(spec)
@@ -182,7 +180,7 @@ class Bubblewrap:
         if not view.shows(cwd) and str(cwd) not in ("/", "/tmp"):  # noqa: S108  the private one
             cwd = Path(HOME)  # nothing of the asked one may be seen: start in an empty place
         held = placeholders.hold(view.guards)
-        prepared = _Prepared([], [], held, tuple(view.notices))
+        prepared = _Prepared([], [], held, list(view.notices), Tripwires(view.tripwires))
         try:
             prefix: list[str] = []
             places: dict[Path, Path] = {}
@@ -200,6 +198,7 @@ class Bubblewrap:
         return prepared
 
     def _release(self, prepared: _Prepared) -> None:
+        prepared.notices += prepared.tripwires.undo()
         prepared.held.release()
         with self._lock:
             self._busy.discard(prepared.slot)
@@ -229,7 +228,7 @@ class Bubblewrap:
                 self._stages[key] = staged
         lost = [bind.path for bind in view.binds if bind.writable and _covering(bind.path, staged.unmapped)]
         if lost:
-            prepared.notices += tuple(f"{path} is read-only: its file system has no idmapped mounts" for path in lost)
+            prepared.notices += [f"{path} is read-only: its file system has no idmapped mounts" for path in lost]
             view.binds = [replace(b, writable=False) if b.path in lost else b for b in view.binds]
         entry = f"--mount=/proc/{os.getpid()}/fd/{staged.namespace}"
         return [_find("nsenter"), entry, f"--setuid={user}", f"--setgid={user}", "--"], staged.places, view
@@ -279,7 +278,8 @@ class Bubblewrap:
             if mask.is_dir():
                 words += ["--perms", "0000", "--tmpfs", str(mask), "--remount-ro", str(mask)]
             else:
-                words += ["--ro-bind", "/dev/null", str(mask)]
+                # A regular file that nobody may open: git then reports it instead of taking it for deleted.
+                words += ["--perms", "0000", "--ro-bind-data", data("mask", b""), str(mask)]
         words += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(cwd)]
         program = seccomp.filter_program(network=spec.network)
         if program is not None:
@@ -365,7 +365,8 @@ def _limit_words(limits: Limits) -> list[str]:
     """The same for util-linux's prlimit. As root the user id is the sandbox's own, so the limit may be set before
     it enters a user namespace; afterwards it would take CAP_SYS_RESOURCE, which containers do not give."""
     names = {resource.RLIMIT_CORE: "core", resource.RLIMIT_CPU: "cpu", resource.RLIMIT_AS: "as",
-             resource.RLIMIT_NPROC: "nproc", resource.RLIMIT_FSIZE: "fsize", resource.RLIMIT_NOFILE: "nofile"}  # fmt: skip
+             resource.RLIMIT_NPROC: "nproc", resource.RLIMIT_FSIZE: "fsize",
+             resource.RLIMIT_NOFILE: "nofile"}  # fmt: skip
     words: list[str] = []
     for kind, value in _wanted(limits).items():
         hard = resource.getrlimit(kind)[1]

@@ -115,7 +115,7 @@ def hold(guards: Iterable[Guard]) -> Held:
     except OSError as error:
         held.release()
         raise ToolFailed(f"the sandbox cannot protect {error.filename}: {error.strerror}",
-                         fix="Check that the workspace can be written, or create that name yourself.") from error  # fmt: skip
+                         fix="Check that the workspace can be written, or create that name.") from error  # fmt: skip
     return held
 
 

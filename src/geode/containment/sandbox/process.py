@@ -81,11 +81,15 @@ class Tree:
         process: the outer bubblewrap process.
         status: its status pipe.
         release: called once when nothing is alive any more.
+        notices: lines for people; may grow until `wait` returns.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], status: Status, release: Callable[[], None]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], status: Status, release: Callable[[], None], notices: list[str]
+    ) -> None:
         self._process = process
         self._status = status
+        self.notices = notices
         self._release: Callable[[], None] | None = release
         self._outer = os.pidfd_open(process.pid)
         self._inner = -1

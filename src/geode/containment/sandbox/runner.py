@@ -26,15 +26,18 @@ _CHUNK = 128 * 1024
 
 _HINTS = (
     ("needed input", re.compile(
-        r"EOFError: EOF when reading|terminal prompts disabled|could not read (?:Username|Password)|a terminal is required"
-        r"|no tty present|not a tty|inappropriate ioctl for device|password[^\n]{0,40}:\s*$|passphrase[^\n]{0,80}:\s*$"
+        r"EOFError: EOF when reading|terminal prompts disabled|could not read (?:Username|Password)"
+        r"|a terminal is required|no tty present|not a tty|inappropriate ioctl for device"
+        r"|password[^\n]{0,40}:\s*$|passphrase[^\n]{0,80}:\s*$"
         r"|\[y/n\]|\(yes/no|enter (?:password|passphrase)|stdin is not a (?:tty|terminal)", re.IGNORECASE)),
     ("blocked network", re.compile(
         r"temporary failure in name resolution|could not resolve|network is unreachable|name or service not known"
         r"|ENETUNREACH|EAI_AGAIN|ENOTFOUND|getaddrinfo|no address associated|nodename nor servname", re.IGNORECASE)),
     ("wrote outside the writable directories", re.compile(r"read-only file system|EROFS", re.IGNORECASE)),
-    ("reached the memory limit", re.compile(r"MemoryError|cannot allocate memory|out of memory|bad_alloc", re.IGNORECASE)),
-    ("reached the process limit", re.compile(r"fork: (?:retry: )?resource temporarily|can't start new thread", re.IGNORECASE)),
+    ("reached the memory limit", re.compile(
+        r"MemoryError|cannot allocate memory|out of memory|bad_alloc", re.IGNORECASE)),
+    ("reached the process limit", re.compile(
+        r"fork: (?:retry: )?resource temporarily|can't start new thread", re.IGNORECASE)),
     ("reached the file size limit", re.compile(r"file (?:size limit exceeded|too large)|EFBIG", re.IGNORECASE)),
 )  # fmt: skip
 _EXEC_FAILED = re.compile(r"^bwrap: execvp (.*): (.+)$", re.MULTILINE)
@@ -179,8 +182,8 @@ class SandboxRunner:
             woken.cancel()
 
     def _outcome(
-        self, backend: str, spec: ProcessSpec, running: Running, code: int, stopped: str, out: Collector, err: Collector,
-        took: float,
+        self, backend: str, spec: ProcessSpec, running: Running, code: int, stopped: str, out: Collector,
+        err: Collector, took: float,
     ) -> ProcessOutcome:  # fmt: skip
         stdout = out.finish()
         stderr = stdout if spec.merge_stderr else err.finish()
@@ -194,6 +197,11 @@ class SandboxRunner:
             raise SandboxUnavailable(f"the sandbox could not be set up: {why[0]}", fix="geode doctor tells more.")
         name = _signal_name(code)
         ended_by_itself = not stopped and not name
+        hints = [line for line in running.notices if "set aside" in line]
+        if not (ended_by_itself and code == 0):
+            hints += [
+                line for line in (_hint(said, name, spec.network), *running.notices) if line and line not in hints
+            ]
         return ProcessOutcome(
             exit_code=code if ended_by_itself else None,
             signal=name if not stopped else "",
@@ -202,7 +210,7 @@ class SandboxRunner:
             stopped=stopped,
             duration_ms=took,
             backend=backend,
-            hint="" if ended_by_itself and code == 0 else _hint(said, name, spec.network),
+            hint="; ".join(hints),
         )
 
 

@@ -51,8 +51,8 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117), "query_module": (178, None),
     "quotactl": (179, 60), "quotactl_fd": (443, 443), "reboot": (169, 142), "request_key": (249, 218),
     "security": (185, None), "setdomainname": (171, 162), "sethostname": (170, 161), "setns": (308, 268),
-    "settimeofday": (164, 170), "swapoff": (168, 225), "swapon": (167, 224), "_sysctl": (156, None), "sysfs": (139, None),
-    "syslog": (103, 116), "tuxcall": (184, None), "umount2": (166, 39), "uselib": (134, None),
+    "settimeofday": (164, 170), "swapoff": (168, 225), "swapon": (167, 224), "_sysctl": (156, None),
+    "sysfs": (139, None), "syslog": (103, 116), "tuxcall": (184, None), "umount2": (166, 39), "uselib": (134, None),
     "userfaultfd": (323, 282), "ustat": (136, None), "vhangup": (153, 58), "vserver": (236, None),
 }  # fmt: skip
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...core.errors import ToolFailed
 from ...core.ports import ProcessSpec
 from . import gitdirs
+from .scan import TreeScan
 
 __all__ = ["EXTRA_BIN", "HOME", "Bind", "Guard", "View", "base_environment", "build_view", "python_places"]
 
@@ -27,14 +27,14 @@ EXTRA_BIN = "/run/bin"
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/etc/alternatives")
 _ETC = (
-    "ca-certificates", "ca-certificates.conf", "crypto-policies", "default/locale", "environment.d", "fonts", "gai.conf",
-    "host.conf", "java", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias",
-    "locale.conf", "localtime", "magic", "mime.types", "networks", "nsswitch.conf", "os-release", "perl", "pki",
-    "protocols", "python3", "services", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "ImageMagick-6",
+    "ca-certificates", "ca-certificates.conf", "crypto-policies", "default/locale", "environment.d", "fonts",
+    "gai.conf", "host.conf", "java", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
+    "locale.alias", "locale.conf", "localtime", "magic", "mime.types", "networks", "nsswitch.conf", "os-release",
+    "perl", "pki", "protocols", "python3", "services", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "ImageMagick-6",
     "ImageMagick-7", "papersize", "paperspecs", "debian_version", "lsb-release", "rpc", "shells",
 )  # fmt: skip
-_MACHINE = tuple(Path(name) for name in ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin",
-                                         "/sys", "/usr", "/var", "/home", "/root", "/opt", "/tmp"))  # fmt: skip  # noqa: S108
+_MACHINE = tuple(Path(name) for name in ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run",
+                                         "/sbin", "/sys", "/usr", "/var", "/home", "/root", "/opt", "/tmp"))  # noqa: S108  # fmt: skip
 
 READ_ONLY_NAMES = (".agents", ".codex", ".cursor", ".envrc", ".gitmodules", ".husky", ".idea", ".vscode", ".windsurf")
 """Made read-only inside a writable directory where they exist."""
@@ -70,12 +70,17 @@ class Guard:
 
 @dataclass(slots=True)
 class View:
-    """The mounts of one process, outermost first."""
+    """The mounts of one process, outermost first.
+
+    `masks` are shown empty; `tripwires` cannot be covered by a mount (a symlink, a name that must
+    not even exist while git runs), so they are compared afterwards and a change is undone.
+    """
 
     links: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     binds: list[Bind] = field(default_factory=list[Bind])
     masks: list[Path] = field(default_factory=list[Path])
     guards: list[Guard] = field(default_factory=list[Guard])
+    tripwires: list[Path] = field(default_factory=list[Path])
     notices: list[str] = field(default_factory=list[str])
 
     def shows(self, path: Path) -> bool:
@@ -148,14 +153,14 @@ def _checked(path: Path, geode_home: Path, *, writable: bool) -> Path:
     return real
 
 
-def build_view(spec: ProcessSpec, *, geode_home: Path, home: Path, hidden: Iterable[Path] = ()) -> View:
+def build_view(spec: ProcessSpec, *, geode_home: Path, home: Path, scan: TreeScan) -> View:
     """The mounts for one request.
 
     Args:
         spec: the request; its paths are resolved here.
         geode_home: masked where a bound path holds it.
         home: the person's home: never writable as a whole.
-        hidden: further paths that must not be read, where a bound path holds them.
+        scan: finds secrets, which are masked, and what steers other programs, which is read-only.
 
     Raises:
         ToolFailed: a path cannot be given to a process.
@@ -177,18 +182,32 @@ def build_view(spec: ProcessSpec, *, geode_home: Path, home: Path, hidden: Itera
         chosen[real] = Bind(real, writable=writable)
         if writable and real.is_dir():
             tops.append(real)
+    given = [path for path in chosen if path.is_dir()]
+    for top in [path for path in given if not any(path != o and path.is_relative_to(o) for o in given)]:
+        _look_into(top, [t for t in tops if t.is_relative_to(top)], scan, chosen, view)
     for top in tops:
         _protect(top, chosen, view)
     for path in python_places():  # last: never writable, even inside a workspace
         if os.path.exists(path):
             chosen[path] = Bind(path)
     view.binds += sorted(chosen.values(), key=lambda bind: len(bind.path.parts))
-    view.masks = [path for path in (geode_home, *hidden) if _may_mask(path, chosen)]
+    if any(geode_home.is_relative_to(top) for top in given) and geode_home.exists():
+        view.masks.append(geode_home)
     return view
 
 
-def _may_mask(path: Path, chosen: dict[Path, Bind]) -> bool:
-    return any(path.is_relative_to(top) for top in chosen) and path.exists()
+def _look_into(top: Path, writable: list[Path], scan: TreeScan, chosen: dict[Path, Bind], view: View) -> None:
+    """Mask secrets beneath `top`; make read-only what steers programs beneath the writable ones."""
+    found = scan.find(top)
+    if not found.complete:
+        view.notices.append(f"{top} is too large to look for every secret file in it")
+    view.masks += found.secrets
+    for path in found.steering:
+        if any(path.is_relative_to(area) for area in writable):
+            chosen[path] = Bind(path)
+    for checkout in found.checkouts:
+        if any(checkout != area and checkout.is_relative_to(area) for area in writable):
+            _protect_git(checkout, chosen, view)
 
 
 def _protect(top: Path, chosen: dict[Path, Bind], view: View) -> None:
@@ -200,14 +219,19 @@ def _protect(top: Path, chosen: dict[Path, Bind], view: View) -> None:
     for name in (*RESERVED_FOLDERS, *RESERVED_FILES):
         path = top / name
         if path.is_symlink():
-            continue
-        if path.exists():
+            view.tripwires.append(path)
+        elif path.exists():
             chosen[path] = Bind(path)
         else:
             view.guards.append(Guard(path, folder=name in RESERVED_FOLDERS))
+    _protect_git(top, chosen, view)
+
+
+def _protect_git(top: Path, chosen: dict[Path, Bind], view: View) -> None:
     git = gitdirs.git_places(top)
     for path in git.writable:
         chosen[path] = Bind(path, writable=True)
     for path in git.read_only:
         chosen[path] = Bind(path)
     view.guards += [Guard(path, folder=True) for path in git.missing_folders]
+    view.tripwires += git.never
