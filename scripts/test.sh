@@ -23,7 +23,7 @@ fast)
     "$py" -m pytest -q -n 2 -m "not slow" "$@" </dev/null
     [ "$*" = tests ] || exit 0
     # shellcheck disable=SC2046
-    [ "$(id -u)" != 0 ] || partly "as an ordinary user" --user $(existing containment gate packs)
+    [ "$(id -u)" != 0 ] || partly "as an ordinary user" --user $(existing containment gate packs runtime store)
     # shellcheck disable=SC2046
     partly "with the network cut" --offline $(existing discovery gate gateway runtime)
     ;;
