@@ -308,7 +308,10 @@ def _command_v(words: Sequence[Word], report: Report) -> bool:
 
 _SILENT = "echo pwd true false : whoami id uname seq basename dirname which type".split()
 _NAMES_ONLY = "ls stat wc du realpath readlink".split()
-_CONTENTS = "cat head tail nl od hexdump tac rev cut fold paste comm cmp diff md5sum sha1sum sha256sum sha512sum cksum column".split()
+_CONTENTS = (
+    *"cat head tail nl od hexdump tac rev cut fold paste comm cmp diff column".split(),
+    *"md5sum sha1sum sha256sum sha512sum cksum".split(),
+)
 
 
 def _handlers() -> dict[str, Handler]:

@@ -229,13 +229,19 @@ def read_bounded(path: Path, *, limit: int = 1_000_000) -> bytes | None:
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise ConfigError(f"cannot read {path}: {reason}", fix="make it readable, or move it away") from problem
-    with open(fd, "rb") as handle:
+    try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(f"{path} is not a regular file", fix="replace it by a text file, or move it away")
         if found.st_size > limit:
             raise ConfigError(f"{path} is larger than {limit:,} bytes", fix="make it smaller")
-        try:
-            return handle.read(limit + 1)[:limit]
-        except OSError as problem:
-            raise ConfigError(f"cannot read {path}: {problem.strerror}", fix="check the file") from problem
+        chunks: list[bytes] = []
+        while chunk := os.read(fd, 1 << 16):
+            chunks.append(chunk)
+            if len(chunks) * (1 << 16) > limit + (1 << 16):  # it grows while we read
+                raise ConfigError(f"{path} is larger than {limit:,} bytes", fix="make it smaller")
+        return b"".join(chunks)
+    except OSError as problem:
+        raise ConfigError(f"cannot read {path}: {problem.strerror}", fix="check the file") from problem
+    finally:
+        os.close(fd)

@@ -240,16 +240,17 @@ def _file_digest(path: Path) -> str:
         return ""
     except (OSError, ValueError):
         return "unreadable"
-    with open(fd, "rb", buffering=0) as handle:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return "not a regular file"
         state = hashlib.sha256()
-        try:
-            while chunk := handle.read(_CHUNK):
-                state.update(chunk)
-        except OSError:
-            return "unreadable"
+        while chunk := os.read(fd, _CHUNK):
+            state.update(chunk)
         return state.hexdigest()
+    except OSError:
+        return "unreadable"
+    finally:
+        os.close(fd)
 
 
 # ---------------------------------------------------------------- what those files name
