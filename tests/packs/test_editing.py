@@ -62,7 +62,9 @@ GO = b"func f() {\n\tif x {\n\t\ty()\n\t}\n}\n"
 
 
 def test_R16_tabs_are_found_by_blanks_and_written_as_tabs() -> None:
-    edited = apply_edit(GO, "    if x {\n        y()\n    }", "    if x {\n        if z {\n            y()\n        }\n    }")
+    edited = apply_edit(
+        GO, "    if x {\n        y()\n    }", "    if x {\n        if z {\n            y()\n        }\n    }"
+    )
     assert edited.data == b"func f() {\n\tif x {\n\t\tif z {\n\t\t\ty()\n\t\t}\n\t}\n}\n"
     assert any("tabs" in t for t in edited.tolerances)
 
@@ -77,7 +79,9 @@ def test_R16_any_width_of_blanks_is_understood(width: int) -> None:
 def test_R16_indentation_left_out_altogether_is_put_back() -> None:
     edited = apply_edit(GO, "\t\ty()\n", "\t\tz()\n")
     assert edited.data == GO.replace(b"y()", b"z()")
-    edited = apply_edit(b"class A:\n    def f(self):\n        return 1\n", "def f(self):\n    return 1", "def f(self):\n    return 2")
+    edited = apply_edit(
+        b"class A:\n    def f(self):\n        return 1\n", "def f(self):\n    return 1", "def f(self):\n    return 2"
+    )
     assert edited.data == b"class A:\n    def f(self):\n        return 2\n"
 
 
@@ -118,12 +122,12 @@ def test_nfd_file_is_found_by_nfc_text_and_keeps_its_form() -> None:
 
 
 def test_an_exact_match_wins_over_a_tolerant_one() -> None:
-    edited = apply_edit("x = “a”\nx = \"a\"\n".encode(), 'x = "a"', "y")
+    edited = apply_edit('x = “a”\nx = "a"\n'.encode(), 'x = "a"', "y")
     assert edited.data == "x = “a”\ny\n".encode()
 
 
 def test_more_than_one_place_is_refused_with_the_lines() -> None:
-    with pytest.raises(ToolFailed, match="2 times.*lines 1, 3"):
+    with pytest.raises(ToolFailed, match=r"2 times.*lines 1, 3"):
         apply_edit(b"a\nb\na\n", "a", "c")
 
 
@@ -235,7 +239,10 @@ def test_unchanged_lines_of_a_tolerant_match_keep_their_bytes(lines: list[str], 
     expected = "<<\n" + "".join(line + ends[at] for at, line in enumerate(changed)) + ">>\n"
     old = old.replace("“", '"').replace("”", '"')
     new = new.replace("“", '"').replace("”", '"')
-    if any(end == "\r" and ends[at + 1 : at + 2] == ["\n"] and lines[at + 1 : at + 2] == [""] for at, end in enumerate(ends)):
+    if any(
+        end == "\r" and ends[at + 1 : at + 2] == ["\n"] and lines[at + 1 : at + 2] == [""]
+        for at, end in enumerate(ends)
+    ):
         return  # CR of one line and LF of the next are one line end
     assert apply_edit(text.encode(), old, new).data.decode() == expected
 

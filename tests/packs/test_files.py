@@ -87,7 +87,9 @@ async def test_R05_lone_surrogates_in_a_file_reach_nobody(bare: Bench, put: Put)
 
 
 async def test_a_stored_result_is_read_by_lines(bare: Bench) -> None:
-    await bare.results.put("".join(f"row {n}\n" for n in range(1, 501)), session="s", principal="local", call_id="abc", tool="t")
+    await bare.results.put(
+        "".join(f"row {n}\n" for n in range(1, 501)), session="s", principal="local", call_id="abc", tool="t"
+    )
     output = await bare.run("read_file", path="result:abc", offset=51, limit=50)
     assert body(output.content) == [f"row {n}" for n in range(51, 101)]
     assert '"path": "result:abc", "offset": 101' in output.content
@@ -103,7 +105,9 @@ async def test_a_stored_result_is_read_by_lines(bare: Bench) -> None:
         ("a.bin", bytes(range(256)) * 4, "binary"),
     ],
 )
-async def test_binary_files_are_refused_with_what_they_are(bare: Bench, put: Put, name: str, data: bytes, says: str) -> None:
+async def test_binary_files_are_refused_with_what_they_are(
+    bare: Bench, put: Put, name: str, data: bytes, says: str
+) -> None:
     put(name, data)
     with pytest.raises(ToolFailed) as raised:
         await bare.run("read_file", path=name)

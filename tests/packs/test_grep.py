@@ -100,7 +100,9 @@ async def test_files_with_secrets_are_left_out(bare: Bench, put: Put) -> None:
     assert output.structured["total"] == 1
 
 
-@pytest.mark.parametrize(("pattern", "says"), [("(", "not a regular expression"), ("a\nb", "line by line"), ("(?=x)", "look-around")])
+@pytest.mark.parametrize(
+    ("pattern", "says"), [("(", "not a regular expression"), ("a\nb", "line by line"), ("(?=x)", "look-around")]
+)
 async def test_bad_patterns_are_explained(bare: Bench, put: Put, pattern: str, says: str) -> None:
     with pytest.raises(ToolFailed, match=says):
         await bare.run("grep_file", pattern=pattern)

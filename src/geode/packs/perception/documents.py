@@ -138,17 +138,20 @@ def _last_line(stderr: Captured) -> str:
 
 
 def _shown(path: str, answer: Mapping[str, Any], again: dict[str, Any], outcome: ProcessOutcome) -> ToolOutput:
-    total, unit = int(answer["total"]), str(answer["unit"])
-    shown = ",".join(answer["shown"])
+    total, unit, shown = int(answer["total"]), str(answer["unit"]), str(answer["shown"])
     header = f"{path}: {unit} {shown} of {total} {unit}{'' if total == 1 else 's'} ({answer['kind']})"
     lines = [header, *(f"Note: {note}" for note in answer["notes"]), *answer["lines"]]
     following = answer["next"]
+    last = shown.rpartition(",")[2].rpartition("-")[2]
     if following:
         lines.append(f"[There is more. Read on: {next_call('read_document', path=path, **again, **following)}]")
-    elif len(answer["shown"]) < total and unit != "sheet":
-        lines.append(f"[{total} {unit}s in all. Read others: {next_call('read_document', path=path, pages='1-3')}]")
+    elif unit == "sheet":
+        lines.append("[End of the selection.]")
+    elif last == str(total):
+        lines.append("[End of the document.]")
     else:
-        lines.append(f"[End of the {'selection' if unit == 'sheet' else 'document'}.]")
+        onward = next_call("read_document", path=path, **again, pages=f"{int(last) + 1}-")
+        lines.append(f"[End of the selection; the document has {total} {unit}s. Read on: {onward}]")
     facts = {
         "path": path,
         "kind": answer["kind"],

@@ -62,7 +62,7 @@ def _answer(request: Request, data: bytes) -> dict[str, Any]:
     if document.unit == "sheet" and request.offset > 1:
         raise ReadError("offset does not apply to workbooks", 'select rows instead, for example "pages": "Sales!101-"')
     lines: list[str] = []
-    shown: list[str] = []
+    shown: list[Any] = []
     room = request.chars
     offset = request.offset
     following: dict[str, Any] | None = None
@@ -76,7 +76,7 @@ def _answer(request: Request, data: bytes) -> dict[str, Any]:
         start = offset - 1 if not at else 0
         taken, room = _fit(body[start:], request.limit - len(lines) - 1, room, least)
         lines += [f"--- {document.title(part)} ---", *body[start : start + taken]]
-        shown.append(document.name([part]))
+        shown.append(part)
         if start + taken < len(body):
             following = _inside(document, part, parts[at + 1 :], start, taken)
             break
@@ -88,7 +88,7 @@ def _answer(request: Request, data: bytes) -> dict[str, Any]:
         "kind": document.kind,
         "unit": document.unit,
         "total": document.total,
-        "shown": shown,
+        "shown": document.name(shown),
         "lines": lines,
         "next": following,
         "notes": document.notes,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 __all__ = ["SelectionError", "SheetPart", "name_pages", "parse_pages", "parse_sheets"]
 
-_ITEM = re.compile(r"(\d+|last)(?:\s*(-)\s*(\d+|last)?)?\Z", re.IGNORECASE)
-_ROWS = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?\Z")
-_CELLS = re.compile(r"\$?([A-Za-z]{1,3})\$?(\d+)?(?::\$?([A-Za-z]{1,3})\$?(\d+)?)?\Z")
+_ITEM = re.compile(r"(\d+|last)(?:\s*(-)\s*(\d+|last)?)?\Z", re.IGNORECASE | re.ASCII)
+_ROWS = re.compile(r"(\d+)(?:\s*(-)\s*(\d+)?)?\Z", re.ASCII)
+_CELLS = re.compile(r"\$?([A-Za-z]{1,3})\$?(\d+)?(?::\$?([A-Za-z]{1,3})\$?(\d+)?)?\Z", re.ASCII)
 _MAX_ITEMS = 10_000
 
 
@@ -103,8 +103,8 @@ def parse_sheets(text: str, names: list[str]) -> list[SheetPart]:
     if not text.strip():
         return [SheetPart(n) for n in range(1, len(names) + 1)]
     parts: list[SheetPart] = []
-    for item in _split_items(text):
-        sheet, bang, rest = _split_sheet(item)
+    for item in [text.strip()] if text.strip() in names else _split_items(text):
+        sheet, bang, rest = (item, False, "") if item in names else _split_sheet(item)
         numbers = _sheet_numbers(sheet, names, quoted=item.startswith("'"))
         if bang and not rest:
             raise SelectionError(f"{item!r} names no rows", f'write for example "{sheet}!1-200"')
