@@ -89,6 +89,7 @@ class Run:
     def __init__(self, root: Path, home: Path, story: Story, pause: float) -> None:
         self.workspace = root / "workspace"
         self.user_home = root / "user-home"
+        self.log = root / "gateway.log"
         self.home = home
         self.story = story
         self.pause = pause
@@ -241,7 +242,7 @@ class Run:
 
     async def go(self) -> None:
         """All steps over one connection."""
-        from mcp import Client, StdioServerParameters
+        from mcp import Client, StdioServerParameters, stdio_client
 
         server = StdioServerParameters(
             command=sys.executable,
@@ -249,18 +250,23 @@ class Run:
             env=self.environment,
             cwd=str(self.workspace),
         )
-        async with Client(server, read_timeout_seconds=STEP_SECONDS) as client:
-            self.client = client
-            await self.step("Connect to `geode serve --stdio`", self.connect)
-            await self.step("Ask for a capability in plain words", self.search)
-            await self.step("Read one page of a PDF", self.read)
-            await self.step("Search a source tree", self.grep)
-            await self.step("Compute on a spreadsheet, in the sandbox", self.compute)
-            await self.step("Write a file with a mistake in it", self.write)
-            await self.step("Repair it", self.repair)
-            await self.step("Try to delete the home directory", self.refuse)
+        with self.log.open("w", encoding="utf-8") as log:
+            async with Client(stdio_client(server, errlog=log), read_timeout_seconds=STEP_SECONDS) as client:
+                self.client = client
+                await self.over_mcp()
         await self.step("Look at the record", self.record)
         await self.step("Verify the record", self.verify)
+
+    async def over_mcp(self) -> None:
+        """The steps of the connected client."""
+        await self.step("Connect to `geode serve --stdio`", self.connect)
+        await self.step("Ask for a capability in plain words", self.search)
+        await self.step("Read one page of a PDF", self.read)
+        await self.step("Search a source tree", self.grep)
+        await self.step("Compute on a spreadsheet, in the sandbox", self.compute)
+        await self.step("Write a file with a mistake in it", self.write)
+        await self.step("Repair it", self.repair)
+        await self.step("Try to delete the home directory", self.refuse)
 
 
 def reason(document: dict[str, Any], otherwise: str) -> str:

@@ -42,7 +42,7 @@ EVERY: dict[str, list[str]] = {
 }
 """Every command that reports, in a form that is itself well-formed."""
 
-WITHOUT_SETTINGS = {"mcp list", "mcp add", "mcp remove", "trust"}
+WITHOUT_SETTINGS = {"mcp list", "mcp add", "mcp remove", "mcp tools", "trust"}
 """Commands that work although the settings file is broken: they are how one gets out of trouble."""
 
 
@@ -50,7 +50,7 @@ def run(*words: str) -> tuple[int, dict[str, Any]]:
     """In this process: exit code and the one document on stdout."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = main([*words, "--json"])
+        code = main(["--json", *words])
     assert "Traceback" not in out.getvalue() + err.getvalue()
     document = json.loads(out.getvalue())
     assert document["schema"] == 1
@@ -72,7 +72,7 @@ def refused(words: list[str], code: int, *said: str) -> dict[str, Any]:
 @pytest.mark.parametrize("command", EVERY)
 def test_a_missing_project_is_named(command: str, tmp_path: Path):
     where = ["--home", str(tmp_path / "home"), "--project", str(tmp_path / "none")]
-    refused([*EVERY[command], *where], 2, "project directory", "does not exist")
+    refused([*where, *EVERY[command]], 2, "project directory", "does not exist")
     assert not (tmp_path / "home").exists()
 
 
@@ -81,7 +81,7 @@ def test_bad_toml_is_named_with_file_and_line(command: str, geode: Place):
     geode.home.mkdir()
     (geode.home / "config.toml").write_text('mode = "default"\n[output\nlines = 3\n', encoding="utf-8")
     where = ["--home", str(geode.home), "--project", str(geode.project)]
-    refused([*EVERY[command], *where], 2, "config.toml:2")
+    refused([*where, *EVERY[command]], 2, "config.toml:2")
     assert sorted(p.name for p in geode.home.iterdir()) == ["config.toml"]
 
 
@@ -89,7 +89,7 @@ def test_bad_toml_is_named_with_file_and_line(command: str, geode: Place):
 def test_a_home_that_is_a_file_is_refused(command: str, geode: Place):
     geode.home.write_text("not a directory", encoding="utf-8")
     where = ["--home", str(geode.home), "--project", str(geode.project)]
-    refused([*EVERY[command], *where], 2, "is not a directory")
+    refused([*where, *EVERY[command]], 2, "is not a directory")
     assert not list(geode.project.iterdir())
 
 
@@ -98,7 +98,7 @@ def test_a_damaged_database_is_named(command: str, geode: Place):
     geode.home.mkdir()
     (geode.home / "geode.db").write_bytes(b"this is no database at all" * 400)
     where = ["--home", str(geode.home), "--project", str(geode.project)]
-    refused([*EVERY[command], *where], 1, "geode.db")
+    refused([*where, *EVERY[command]], 1, "geode.db")
     assert (geode.home / "geode.db").read_bytes().startswith(b"this is no database")
 
 
@@ -133,29 +133,29 @@ def test_a_damaged_database_is_named(command: str, geode: Place):
         (["trust", "no/such/dir"], 2, "no/such/dir"),
         (["help", "nonsense"], 2, "nonsense"),
         (["bench", "loop", "--calls", "none"], 2, "none"),
-        (["serve", "--http", "nonsense"], 2, ""),
+        (["serve", "--http", "nonsense"], 2, "serve"),
     ],
 )
 def test_a_wrong_request_is_refused(words: list[str], code: int, said: str, geode: Place):
-    refused([*words, "--home", str(geode.home), "--project", str(geode.project)], code, said)
+    refused(["--home", str(geode.home), "--project", str(geode.project), *words], code, said)
 
 
 def test_a_broken_server_file_costs_only_itself(geode: Place):
     geode.write(".geode/mcp.json", '{"mcpServers": {"x": ')
     where = ["--home", str(geode.home), "--project", str(geode.project)]
-    code, document = run("mcp", "list", *where)
+    code, document = run(*where, "mcp", "list")
     assert code == 0
     assert "mcp.json" in document["problems"][0]["message"]
-    refused(["mcp", "add", "y", "--no-connect", "--", "true", *where], 2, "not valid JSON")
+    refused([*where, "mcp", "add", "y", "--no-connect", "--", "true"], 2, "not valid JSON")
     assert (geode.project / ".geode/mcp.json").read_text(encoding="utf-8") == '{"mcpServers": {"x": '
 
 
 def test_a_secret_is_not_written_into_a_server_file(geode: Place):
     where = ["--home", str(geode.home), "--project", str(geode.project)]
     for secret in (["--env", "API_KEY=sk-ant-api03-" + "a1B2" * 20], ["--env", "DB_PASSWORD=hunter2hunter2"]):
-        refused(["mcp", "add", "x", "--no-connect", *secret, *where, "--", "true"], 2, "secret")
+        refused([*where, "mcp", "add", "x", "--no-connect", *secret, "--", "true"], 2, "secret")
     assert not (geode.project / ".geode").exists()
-    code, _ = run("mcp", "add", "x", "--no-connect", "--env", "API_KEY", *where, "--", "true")
+    code, _ = run(*where, "mcp", "add", "x", "--no-connect", "--env", "API_KEY", "--", "true")
     assert code == 0
     assert '"API_KEY": "${API_KEY}"' in (geode.project / ".geode/mcp.json").read_text(encoding="utf-8")
 
@@ -167,7 +167,7 @@ def test_a_locked_database_is_reported_and_nothing_runs(geode: Place):
     holder = sqlite3.connect(geode.home / "geode.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
-        done = geode("tools", "call", "write_file", "--args", '{"path": "a.txt", "content": "x"}', "--json")
+        done = geode.process("tools", "call", "write_file", "--args", '{"path": "a.txt", "content": "x"}', "--json")
     finally:
         holder.close()
     assert done.code == 1

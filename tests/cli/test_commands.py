@@ -16,8 +16,9 @@ from .conftest import Done, Place
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "first-run"
 
 
-def call(geode: Place, tool: str, arguments: dict[str, object], *more: str) -> Done:
-    return geode("tools", "call", tool, "--args", json.dumps(arguments), "--json", *more)
+def call(geode: Place, tool: str, arguments: dict[str, object], *more: str, process: bool = False) -> Done:
+    run = geode.process if process else geode
+    return run("tools", "call", tool, "--args", json.dumps(arguments), "--json", *more)
 
 
 # ---------------------------------------------------------------- tools
@@ -25,7 +26,7 @@ def call(geode: Place, tool: str, arguments: dict[str, object], *more: str) -> D
 
 def test_a_page_of_the_report_is_read(geode: Place):
     (geode.project / "report.pdf").write_bytes((EXAMPLES / "report.pdf").read_bytes())
-    done = call(geode, "read_document", {"path": "report.pdf", "pages": "2"})
+    done = call(geode, "read_document", {"path": "report.pdf", "pages": "2"}, process=True)
     document = done.json
     assert done.code == 0, done.out
     assert document["status"] == "ok"
@@ -38,7 +39,7 @@ def test_a_page_of_the_report_is_read(geode: Place):
 
 
 def test_a_denied_name_is_denied_whether_installed_or_not(geode: Place):
-    done = geode("tools", "call", "run_analyst", "--mode", "dry_run", "--args", "{}", "--json")
+    done = geode.process("tools", "call", "run_analyst", "--mode", "dry_run", "--args", "{}", "--json")
     assert done.code == 3
     assert done.json["status"] == "denied"
     assert done.json["verdict"]["blocking_policies"]
@@ -51,14 +52,14 @@ def test_a_denied_name_is_denied_whether_installed_or_not(geode: Place):
 
 def test_headless_a_question_gives_4_and_the_answer_later_lets_it_run_once(geode: Place):
     arguments = {"command": "python3 -c 'print(6*7)'"}
-    first = call(geode, "shell_exec", arguments)
+    first = call(geode, "shell_exec", arguments, process=True)
     assert first.code == 4, first.out
     request = first.json["details"]["approval_id"]
     listed = geode("approvals", "list", "--json").json["approvals"]
     assert [a["id"] for a in listed] == [request]
     assert "print(6*7)" in listed[0]["view"]
     assert geode("approvals", "approve", request, "--json").json["approval"]["state"] == "approved"
-    second = call(geode, "shell_exec", arguments)
+    second = call(geode, "shell_exec", arguments, process=True)
     assert second.code == 0, second.out
     assert "42" in second.json["text"]
     assert call(geode, "shell_exec", arguments).code == 4
@@ -106,7 +107,7 @@ def test_tools_are_listed_searched_shown_and_exported(geode: Place):
 
 
 def test_policy_check_needs_no_database(geode: Place):
-    done = geode("policy", "check", "run_analyst", "--mode", "dry_run", "--json")
+    done = geode.process("policy", "check", "run_analyst", "--mode", "dry_run", "--json")
     assert done.code == 0
     assert done.json["verdict"] == "deny"
     assert done.json["blocking_policies"]
@@ -124,7 +125,7 @@ def test_policy_batch_answers_line_by_line(geode: Place):
         '{"id": 4, "tool": "read_file", "colour": "red"}',
         '{"id": 5, "tool": "shell_exec", "args": {"command": "rm -rf ~"}}',
     ]
-    done = geode("policy", "check", "--batch", "-", stdin="\n".join(lines))
+    done = geode.process("policy", "check", "--batch", "-", stdin="\n".join(lines))
     answers = [json.loads(line) for line in done.out.splitlines()]
     assert [a.get("verdict", "error") for a in answers] == ["allow", "deny", "error", "error", "deny"]
     assert [a.get("id") for a in answers] == [1, 2, None, 4, 5]
@@ -156,7 +157,7 @@ def test_the_record_is_listed_verified_and_a_changed_byte_is_found(geode: Place)
     assert (good.code, good.json["ok"], good.json["first_bad"]) == (0, True, None)
     with sqlite3.connect(geode.home / "geode.db") as db:
         db.execute("UPDATE audit SET tool = 'read_filf' WHERE kind = 'outcome'")
-    bad = geode("audit", "verify", "--json")
+    bad = geode.process("audit", "verify", "--json")
     assert (bad.code, bad.json["ok"]) == (1, False)
     assert bad.json["first_bad"]
 
@@ -186,7 +187,7 @@ def test_a_full_disk_under_the_output_is_one_line(geode: Place):
             geode.words("--help"), env=geode.env, stdout=full, stderr=subprocess.PIPE, check=False, timeout=30
         )
     assert done.returncode == 1
-    assert done.stderr.decode().strip() == "geode: cannot write the output: No space left on device"
+    assert done.stderr.decode().splitlines()[0] == "geode: cannot write: No space left on device"
 
 
 def test_an_unexpected_error_goes_to_a_private_log(geode: Place):
@@ -197,7 +198,7 @@ def test_an_unexpected_error_goes_to_a_private_log(geode: Place):
         "import geode.cli.invocation as i\ni.principal = broken\n",
         encoding="utf-8",
     )
-    done = geode("policy", "check", "x", env={"PYTHONPATH": str(broken)})
+    done = geode.process("policy", "check", "x", env={"PYTHONPATH": str(broken)})
     assert done.code == 1
     assert "unexpected" in done.err
     log = next((geode.home / "logs").iterdir())
@@ -211,7 +212,13 @@ def test_an_unexpected_error_goes_to_a_private_log(geode: Place):
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_ends_with_130_and_leaves_no_process(geode: Place):
     process = subprocess.Popen(
-        geode.words("tools", "call", "code_interpreter", "--args", '{"code": "import time; time.sleep(6543)"}'),
+        geode.words(
+            "tools",
+            "call",
+            "code_interpreter",
+            "--args",
+            "{\"code\": \"import os; os.spawnlp(0, 'sleep', 'sleep', '6543')\"}",
+        ),
         env=geode.env,
         cwd=geode.project,
         stdout=subprocess.PIPE,

@@ -136,7 +136,7 @@ def check_command(
     from ..analysis.command import analyse
 
     workspace = workspace_of(settings)
-    found = analyse(command, cwd=str(workspace.root), scope_of=workspace.scope)
+    found = analyse(command, str(workspace.root), str(Path.home()), workspace.scope)
     verdict = check_call(
         policy,
         settings,

@@ -172,7 +172,7 @@ async def _audit(run: Invocation, _repair: bool) -> Check:
 async def _sandbox(run: Invocation, _repair: bool) -> Check:
     from ..containment.sandbox.select import select_backend
 
-    backend = select_backend(run.settings)
+    backend = select_backend(run.settings.sandbox, home=run.home)
     if backend.notices:
         detail = f"{backend.name}: {'; '.join(backend.notices)}"
         return Check(name="sandbox", state="warning", detail=detail, fix="see: geode help sandbox")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +16,16 @@ __all__ = ["BROKEN_PIPE", "INTERRUPTED", "Terminated", "error_document", "exit_c
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 """128 + SIGPIPE, as every Unix program ends when its reader has gone."""
+
+
+_SPACE = "free some space, then try again"
+_ENVIRONMENT = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EROFS: "the file system is read-only: choose another place with --home or --project",
+    errno.EIO: "the disk reports an error",
+}
+"""Faults of the machine, not of Geode, that can come from any write, the output's too."""
 
 
 class Terminated(BaseException):
@@ -46,6 +57,14 @@ def guarded(run: Callable[[], int], *, json: bool, words: Sequence[str]) -> int:
         return error.exit_code
     except BaseExceptionGroup as group:
         return guarded(partial(_raise_first, group), json=json, words=words)
+    except OSError as error:
+        if error.errno not in _ENVIRONMENT:
+            _say(_unexpected(error, words), json=json, code="unexpected")
+            return 1
+        _silence_stdout()
+        place = f" {error.filename}" if error.filename else ""
+        _say(GeodeError(f"cannot write{place}: {error.strerror}", fix=_ENVIRONMENT[error.errno]), json=False)
+        return 1
     except Exception as error:  # the last line of defence: a log file, never a traceback
         _say(_unexpected(error, words), json=json, code="unexpected")
         return 1

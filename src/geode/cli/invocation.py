@@ -158,8 +158,8 @@ class Invocation:
         from ..config.home import ensure_home
         from ..store.database import Database
 
-        home = ensure_home(self.home)
-        database = Database.open(self.settings.database_url, home=home)
+        settings = self.settings  # a bad project or settings file is told before anything is made
+        database = Database.open(settings.database_url, home=ensure_home(self.home))
         try:
             yield database
         finally:

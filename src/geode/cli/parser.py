@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -111,6 +112,10 @@ class CommandParser(argparse.ArgumentParser):
                 at += 1 if action is not None and action.nargs is None else 0
             at += 1
         return words, []
+
+    def print_help(self, file: Any = None) -> None:
+        """Print, and fail when that fails (argparse would swallow a full disk or a closed pipe)."""
+        print(self.format_help(), end="", file=file or sys.stdout)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing usage and leaving: one line, and how to see the usage."""

@@ -175,8 +175,8 @@ def _add(run: Invocation) -> int:
 
     args = run.args
     entry = _entry(args.command, args)
-    ensure_home(run.home)
     path = server_file(run.project, run.home, args.scope)
+    ensure_home(run.home)
     with _keeping_trust(run, args.scope):
         config = add_server(path, args.name, entry, replace=args.replace)
     document: dict[str, Any] = {"server": args.name, "file": str(path), "scope": args.scope, "tools": None}

@@ -22,7 +22,7 @@ def _probe(run: Invocation) -> int:
         from ...containment.sandbox.probe import run_probes
         from ...containment.sandbox.select import select_backend
 
-        backend = select_backend(run.settings)
+        backend = select_backend(run.settings.sandbox, home=run.home)
         return backend.name, list(await run_probes(backend))
 
     name, probes = run.run(probe)

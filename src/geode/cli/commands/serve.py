@@ -23,6 +23,7 @@ def configure(parser: CommandParser) -> None:
         default="direct",
         help="direct: every tool is listed; search: only search, inspect and call",
     )
+    parser.add_argument("--allow", action="append", default=[], metavar="TOOL", help="you ask for this tool explicitly")
     parser.set_defaults(run=_serve)
 
 
@@ -32,9 +33,9 @@ def _serve(run: Invocation) -> int:
     address = None if run.args.http is None else http_address(run.args.http)
 
     async def serve() -> None:
-        from ..gateway import serve_forever
+        from ..front import serve_forever
 
-        await serve_forever(run, expose=run.args.expose, address=address)
+        await serve_forever(run, expose=run.args.expose, address=address, requested=frozenset(run.args.allow))
 
     if address is not None and not _is_loopback(address[0]):
         raise UsageError(

@@ -196,9 +196,25 @@ def _document(result: ToolResult) -> dict[str, Any]:
         "details": dict(result.details),
     }
     if result.status is not Status.OK:
-        code = result.error_code or result.status.value
-        document["error"] = {"code": code, "message": result.text, "fix": str(result.details.get("fix", ""))}
+        document["error"] = _error(result)
     return document
+
+
+def _error(result: ToolResult) -> dict[str, Any]:
+    """The error object out of the text a model reads: first line, `- problem` lines, `To fix:` line."""
+    lines = [line.strip() for line in result.text.splitlines() if line.strip()]
+    fixes = [line.removeprefix("To fix: ") for line in lines if line.startswith("To fix: ")]
+    problems = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+    verdict = result.verdict or {}
+    fix = " ".join(fixes) or str(verdict.get("advice") or "")
+    if result.status is Status.NEEDS_APPROVAL:
+        fix = f"geode approvals approve {result.details.get('approval_id', 'ID')}, then make the same call again"
+    return {
+        "code": result.error_code or result.status.value,
+        "message": lines[0].removeprefix("Error: ") if lines else "the tool failed without a message",
+        "fix": fix,
+        **({"problems": problems} if problems and result.error_code == "invalid_arguments" else {}),
+    }
 
 
 def _print_result(result: ToolResult) -> None:
