@@ -11,7 +11,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urljoin, urlsplit
 
 import httpcore2
@@ -56,7 +56,7 @@ class _CheckedBackend(httpcore2.AsyncNetworkBackend):
     """Dials only addresses whose scope lies in `reach`."""
 
     def __init__(self, reach: frozenset[Scope], resolve: Resolve) -> None:
-        self._inner: httpcore2.AsyncNetworkBackend = httpcore2.AnyIOBackend()
+        self._inner = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
         self._reach = reach
         self._resolve = resolve
 
