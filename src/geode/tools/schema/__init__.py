@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .dialect import SchemaError, check_schema, modernise
+from .dialect import SchemaError, modernise
 from .docstring import split_docstring
 from .provider import PROVIDERS, Dialect, Provider, normalise
 from .signature import parameters_of
 from .strict import strict_form
-from .validation import Validated, Validator
+from .validation import Validated, Validator, check_schema
 
 __all__ = [
     "PROVIDERS",

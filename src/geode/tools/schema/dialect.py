@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from ...core.errors import ConfigError
 
-__all__ = ["Json", "SchemaError", "check_schema", "compile_schema", "modernise"]
+__all__ = ["IN_LIST", "IN_MAP", "IN_ONE", "Json", "SchemaError", "compile_schema", "modernise"]
 
 Json = dict[str, Any]
 
@@ -74,20 +74,6 @@ def compile_schema(schema: Json) -> jsonschema_rs.Draft202012Validator:
         raise SchemaError(error.message.splitlines()[0][:300], path=path) from error
     except (jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         raise SchemaError(str(error).splitlines()[0][:300]) from error
-
-
-def check_schema(schema: Any) -> Json:
-    """Make sure that `schema` can describe and validate a tool's arguments.
-
-    Returns:
-        The 2020-12 form.
-
-    Raises:
-        SchemaError: says what is wrong and where.
-    """
-    modern = modernise(schema)
-    compile_schema(modern)
-    return modern
 
 
 def modernise(schema: Any, *, root: bool = True) -> Json:

@@ -18,12 +18,15 @@ from typing import Any, cast
 import jsonschema_rs
 
 from ...core.errors import InvalidArguments
-from .dialect import Json, compile_schema, modernise
+from .dialect import Json, SchemaError, compile_schema, modernise
+from .refs import inline, measure
 
-__all__ = ["Validated", "Validator"]
+__all__ = ["Validated", "Validator", "check_schema"]
 
 MAX_PROBLEMS = 20
 """Violations listed; a reader corrects the first few and tries again."""
+EXPLAINED = 300
+"""Subschemas for one value up to which violations are listed with the whole schema."""
 MAX_DEPTH = 200
 """Levels of nesting that arguments may have."""
 _PREVIEW = 80
@@ -39,8 +42,20 @@ class Validated:
     notes: tuple[str, ...] = ()
 
 
+def check_schema(schema: Any) -> Json:
+    """Make sure that `schema` can describe and validate a tool's arguments.
+
+    Returns:
+        The 2020-12 form.
+
+    Raises:
+        SchemaError: says what is wrong and where.
+    """
+    return Validator(schema).schema
+
+
 class Validator:
-    """One compiled schema. Cheap to ask, about 30 µs to make; keep it.
+    """One compiled schema. Cheap to ask, about 50 µs to make; keep it.
 
     Args:
         schema: any dialect `modernise` understands.
@@ -50,11 +65,15 @@ class Validator:
         SchemaError: the schema cannot be used.
     """
 
-    __slots__ = ("_compiled", "schema")
+    __slots__ = ("_compiled", "_explainer", "schema")
 
     def __init__(self, schema: Any, *, root: bool = True) -> None:
         self.schema: Json = modernise(schema, root=root)
         self._compiled = compile_schema(self.schema)
+        weight = measure(self.schema)
+        # Listing violations walks every alternative of every level, exponential where deciding is not.
+        shallow = weight.branching or weight.place > EXPLAINED
+        self._explainer = None if shallow else self._compiled
 
     def check(self, arguments: Any) -> Validated:
         """The arguments, unchanged unless `notes` says otherwise.
@@ -81,13 +100,21 @@ class Validator:
             return error.problems
 
     def _errors(self, value: Any) -> list[jsonschema_rs.ValidationError]:
+        """Violations; one without details when they lie deeper than is looked."""
         try:
             _only_json(value, ())
-            return list(islice(self._compiled.iter_errors(value), MAX_PROBLEMS + 1))
-        except InvalidArguments:
-            raise
+            if self._compiled.is_valid(value):
+                return []
+            if self._explainer is None:
+                self._explainer = compile_schema(inline(self.schema, recursion=1, parts=EXPLAINED))
+            found = list(islice(self._explainer.iter_errors(value), MAX_PROBLEMS + 1))
+        except SchemaError:
+            found = []
         except (ValueError, TypeError, RecursionError) as error:
             raise _invalid((f"$: not a JSON value: {str(error)[:200]}",)) from error
+        if not found:
+            raise _invalid(("$: the arguments do not satisfy the schema, somewhere deep inside",))
+        return found
 
     def _lines(self, errors: Sequence[jsonschema_rs.ValidationError]) -> Iterator[str]:
         for error in errors[:MAX_PROBLEMS]:
