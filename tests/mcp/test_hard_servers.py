@@ -69,7 +69,9 @@ async def test_a_server_that_ignores_requests_before_the_handshake(bench: Bench,
     assert text_of(await bench.call("raw__ping")) == "pong"
 
 
-@pytest.mark.parametrize(("how", "version"), [("old", "2024-11-05"), ("refuses", "2025-03-26"), ("plain", "2025-06-18")])
+@pytest.mark.parametrize(
+    ("how", "version"), [("old", "2024-11-05"), ("refuses", "2025-03-26"), ("plain", "2025-06-18")]
+)
 async def test_R77_an_older_version_is_agreed_on(bench: Bench, started, how: str, version: str) -> None:
     bench.declare("raw", "raw.py", how)
     hub = await started()

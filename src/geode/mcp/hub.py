@@ -383,6 +383,7 @@ class Hub:
             context.progress(message or "", min(1.0, progress / total) if total else None)
 
         connection = await task.ready()
+        began = time.monotonic()
         task.calls += 1
         task.used = True
         try:
@@ -392,7 +393,8 @@ class Hub:
         except MCPError as error:
             if getattr(task.link, "session_lost", False) and not last:
                 return None
-            return await self._failed_call(known, task, tool, error)
+            took = time.monotonic() - began
+            return await self._failed_call(known, task, tool, error, late=took > known.config.call_timeout * 0.98)
         finally:
             task.calls -= 1
             task.last_used = time.monotonic()
@@ -405,7 +407,9 @@ class Hub:
             )
         return to_output(result, spec.output_schema)
 
-    async def _failed_call(self, known: _Known, task: ServerTask, tool: str, error: Any) -> ToolOutput:
+    async def _failed_call(
+        self, known: _Known, task: ServerTask, tool: str, error: Any, *, late: bool
+    ) -> ToolOutput:
         from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
         name = known.config.name
@@ -414,7 +418,7 @@ class Hub:
             known.last_error = why
             text = f"MCP server {name!r} ended during the call of {tool!r}: {why}. It was not repeated."
             return ToolOutput(content=[Text(text)], failed=True, side_effects=SideEffects.UNKNOWN)
-        if error.code == REQUEST_TIMEOUT:
+        if error.code == REQUEST_TIMEOUT and late:  # servers use the same code for other things
             raise ToolTimeout(
                 f"MCP server {name!r} did not answer {tool!r} within {known.config.call_timeout:g} s; it was told to stop",
                 fix="ask for less at a time, or raise call_timeout in its entry",

@@ -88,7 +88,7 @@ def main():
             continue
         request = json.loads(line)
         method = request.get("method")
-        noise("[debug] handling a request\n{\"not\": \"rpc\"}\n")
+        noise('[debug] handling a request\n{"not": "rpc"}\n')
         if method == "initialize":
             state["ready"] = True
             initialize(request)
