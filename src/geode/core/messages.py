@@ -25,6 +25,7 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolResult",
+    "block_from_json",
     "clean_json",
     "clean_text",
 ]
@@ -125,7 +126,8 @@ Block = Text | Image | Audio | ResourceLink | Structured
 
 
 class Role(StrEnum):
-    SYSTEM = "system"
+    """Who speaks. Instructions are no message: they are the request's `system` text."""
+
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
@@ -205,6 +207,30 @@ class ToolResult:
                 parts.append(f"[{block.mime_type}]")
         return "\n".join(parts)
 
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object from which `from_json` makes an equal result."""
+        return {
+            "call_id": self.call_id,
+            "tool": self.tool,
+            "status": self.status.value,
+            "content": [b.to_json() for b in self.content],
+            "structured": self.structured,
+            "details": dict(self.details),
+            "side_effects": self.side_effects.value,
+            "duration_ms": self.duration_ms,
+            "error_code": self.error_code,
+            "verdict": None if self.verdict is None else dict(self.verdict),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ToolResult:
+        """The inverse of `to_json`."""
+        fields = dict(data)
+        fields["status"] = Status(data["status"])
+        fields["side_effects"] = SideEffects(data["side_effects"])
+        fields["content"] = tuple(block_from_json(b) for b in data["content"])
+        return cls(**fields)
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -214,10 +240,78 @@ class Message:
         role: who speaks.
         blocks: what is said.
         calls: tool calls of an assistant turn, in call order.
-        results: results of a tool turn, in the order of the calls they answer.
+        results: results of a tool turn, in the order of the calls they answer; `call_id` of each
+            is the id the model gave its call.
+        opaque: what a provider wants back unchanged in an assistant turn (signed reasoning),
+            as {"provider": name, "items": [...]}; other providers ignore it.
     """
 
     role: Role
     blocks: tuple[Block, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     results: tuple[ToolResult, ...] = ()
+    opaque: Mapping[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text blocks in one string."""
+        return "".join(b.text for b in self.blocks if isinstance(b, Text))
+
+    @classmethod
+    def user(cls, text: str) -> Message:
+        """What a person says."""
+        return cls(Role.USER, (Text(text),))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object from which `from_json` makes an equal message."""
+        return {
+            "role": self.role.value,
+            "blocks": [b.to_json() for b in self.blocks],
+            "calls": [
+                {
+                    "id": c.id,
+                    "name": c.name,
+                    "arguments": None if c.arguments is None else dict(c.arguments),
+                    "raw": c.raw,
+                }
+                for c in self.calls
+            ],
+            "results": [r.to_json() for r in self.results],
+            "opaque": None if self.opaque is None else dict(self.opaque),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Message:
+        """The inverse of `to_json`.
+
+        Raises:
+            KeyError, ValueError: the data does not come from `to_json`.
+        """
+        return cls(
+            role=Role(data["role"]),
+            blocks=tuple(block_from_json(b) for b in data["blocks"]),
+            calls=tuple(ToolCall(c["id"], c["name"], c["arguments"], c["raw"]) for c in data["calls"]),
+            results=tuple(ToolResult.from_json(r) for r in data["results"]),
+            opaque=data.get("opaque"),
+        )
+
+
+def block_from_json(data: Mapping[str, Any]) -> Block:
+    """The block whose `to_json` gave `data`.
+
+    Raises:
+        ValueError: an unknown type of block.
+    """
+    match data["type"]:
+        case "text":
+            return Text(data["text"])
+        case "image":
+            return Image(data["data"], data["mime_type"])
+        case "audio":
+            return Audio(data["data"], data["mime_type"])
+        case "resource_link":
+            return ResourceLink(data["uri"], data["name"], data["mime_type"], data["description"])
+        case "structured":
+            return Structured(data["data"])
+        case other:
+            raise ValueError(f"unknown type of block: {other!r}")
