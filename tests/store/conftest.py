@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store.place import Place
 
 from geode.store.audit import AuditLog
 from geode.store.database import Database
+from store.place import Place
 
 
 @pytest.fixture

@@ -55,9 +55,9 @@ class Place:
             process.communicate()
 
 
-def finished(process: subprocess.Popen[str]) -> Any:
+def finished(process: subprocess.Popen[str], *, seconds: float = 50) -> Any:
     """Wait for a child and return its last line as JSON."""
-    out, err = process.communicate(timeout=50)
+    out, err = process.communicate(timeout=seconds)
     assert process.returncode == 0, f"child failed ({process.returncode}): {err}"
     return json.loads(out.splitlines()[-1])
 
@@ -69,6 +69,12 @@ async def record_calls(log: AuditLog, count: int, *, prefix: str = "c", **fields
         await log.record(AuditRecord(kind="intent", call_id=name, tool="read_file", status="started", **fields))
         await log.record(
             AuditRecord(
-                kind="outcome", call_id=name, tool="read_file", status="ok", duration_ms=1.5, body={"n": number}, **fields
+                kind="outcome",
+                call_id=name,
+                tool="read_file",
+                status="ok",
+                duration_ms=1.5,
+                body={"n": number},
+                **fields,
             )
         )

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from store.place import Place, finished
 
 from geode.core.call import Call, Decision, TraceStep, Verdict
 from geode.core.effects import Origin
@@ -14,6 +13,7 @@ from geode.core.errors import NotStored, StoreError, UsageError
 from geode.core.ports import ApprovalRequest
 from geode.store.approvals import ApprovalAnswered, ApprovalExpired, Approvals
 from geode.store.database import Database
+from store.place import Place, finished
 
 
 @pytest.fixture
@@ -129,7 +129,9 @@ async def test_lists_by_state(approvals: Approvals) -> None:
     await approvals.answer("appr_1", True, "kim")
     await approvals.answer("appr_2", False, "kim")
     assert [a.id for a in await approvals.list()] == ["appr_3", "appr_2", "appr_1", "appr_0"]
-    by_state = {s: [a.id for a in await approvals.list(s)] for s in ("pending", "approved", "denied", "expired", "used")}
+    by_state = {
+        s: [a.id for a in await approvals.list(s)] for s in ("pending", "approved", "denied", "expired", "used")
+    }
     assert by_state == {
         "pending": ["appr_0"],
         "approved": ["appr_1"],

@@ -3,14 +3,15 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
-from store.place import Place, record_calls
 
 from geode.core.errors import NotStored, StoreError, UsageError
 from geode.store.audit import AuditLog, AuditRecord
 from geode.store.database import Database
 from geode.store.times import to_us
+from store.place import Place, record_calls
 
 
 async def test_a_call_is_one_entry_in_the_list_and_two_in_show(log: AuditLog) -> None:
@@ -72,7 +73,7 @@ async def test_filters_and_pages(log: AuditLog) -> None:
     assert len((await log.list(kinds=["config"])).entries) == 1
 
 
-@pytest.mark.parametrize("cursor", ["x", "1.2", "a.b.c", "'; DROP TABLE audit; --"])
+@pytest.mark.parametrize("cursor", ["x", "1.2", "a.b.c", "9" * 30 + ".w.1", "'; DROP TABLE audit; --"])
 async def test_a_cursor_that_no_list_gave_is_refused(log: AuditLog, cursor: str) -> None:
     with pytest.raises(UsageError, match="cursor"):
         await log.list(cursor=cursor)
@@ -133,7 +134,7 @@ async def test_text_that_no_database_takes_is_made_storable(log: AuditLog) -> No
     await log.record(
         AuditRecord(
             kind="outcome",
-            call_id="c\ud83d",
+            call_id="c\ud83d\x00",
             tool="도구",
             status="ok",
             body={"half": "\ud83d", "nul": "a\x00b", "한글": ["값"]},
@@ -141,7 +142,7 @@ async def test_text_that_no_database_takes_is_made_storable(log: AuditLog) -> No
     )
     entry = (await log.list()).entries[0]
     assert entry.tool == "도구"
-    assert entry.call_id == "c\ufffd"
+    assert entry.call_id == "c\ufffd\ufffd"
     assert entry.body == {"half": "\ufffd", "nul": "a\x00b", "한글": ["값"]}
     assert (await log.verify()).ok
 
@@ -174,7 +175,8 @@ async def test_retention_keeps_the_rest_verifiable_and_is_itself_recorded(place:
     times = iter([old, old, datetime.now(UTC) - timedelta(days=35), datetime.now(UTC) - timedelta(days=34)])
     for prefix in ("x", "y"):
         with place.open() as db:
-            log, second = (AuditLog(db, place.home, now=lambda at=to_us(next(times)): at) for _ in range(2))
+            log = AuditLog(db, place.home, now=partial(to_us, next(times)))
+            second = AuditLog(db, place.home, now=partial(to_us, next(times)))
             await record_calls(log, 10, prefix=f"{prefix}old", at=old)
             await record_calls(second, 10, prefix=f"{prefix}2old", at=old)
             await record_calls(log, 5, prefix=f"{prefix}new", at=datetime.now(UTC))

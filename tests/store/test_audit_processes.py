@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from store.place import Place, finished, record_calls
 
 from geode.store.audit import AuditLog
+from store.place import Place, finished, record_calls
 
 
 def heads(place: Place) -> list[Path]:
@@ -62,7 +62,9 @@ async def test_kill_9_at_random_moments_loses_nothing_that_was_durable(place: Pl
         log = AuditLog(db, place.home)
         report = await log.verify()
         assert report.ok, report.problems
-        stored = db.read_sync(lambda c: c.exec_driver_sql("SELECT count(*) FROM audit WHERE kind='intent'").scalar_one())
+        stored = db.read_sync(
+            lambda c: c.exec_driver_sql("SELECT count(*) FROM audit WHERE kind='intent'").scalar_one()
+        )
         assert stored >= durable
         # What was in the air when a process died is in doubt, every one of it.
         assert len(await log.in_doubt()) == stored

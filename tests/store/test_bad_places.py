@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from store.place import Place
 
 from geode.core.errors import StoreBusy, StoreError
 from geode.store.audit import AuditLog
 from geode.store.database import Database
+from store.place import Place
 
 ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 

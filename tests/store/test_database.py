@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, insert, text
-from store.place import Place
 
 from geode.core.errors import ConfigError, StoreError
 from geode.store.database import Database
 from geode.store.schema import transcript_messages
+from store.place import Place
 
 
 def add(number: int, session: str = "s") -> object:

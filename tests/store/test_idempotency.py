@@ -4,11 +4,11 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from store.place import Place, finished
 
 from geode.core.errors import NotStored
 from geode.store.database import Database
 from geode.store.idempotency import Idempotency
+from store.place import Place, finished
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, inspect
-from store.place import Place, finished
 
 from geode.core.errors import StoreError
 from geode.store.engine import WRITES, make_engine, parse_url
 from geode.store.migrate import upgrade
 from geode.store.schema import HEAD, REVISIONS, metadata
+from store.place import Place, finished
 
 
 def migrated(place: Place, revision: str) -> None:

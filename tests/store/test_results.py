@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from store.place import Place
 
 from geode.core.errors import NotStored, StoreError, UsageError
 from geode.core.ports import ResultStore
 from geode.store.database import Database
 from geode.store.results import Results
+from store.place import Place
 
 ME: dict[str, Any] = {"session": "s", "principal": "p"}
 FROM: dict[str, Any] = {"call_id": "c", "tool": "t"}
@@ -39,6 +39,7 @@ async def test_lines_are_read_from_an_offset(results: Results) -> None:
     assert (part.text, part.first_line) == ("two\nthree\n", 2)
     assert (await results.get(name, **ME, offset=4, limit=9)).text == "four"
     assert (await results.get(name, **ME, offset=5)).text == ""
+    assert (await results.get(name, **ME, offset=10**30, limit=10**30)).text == ""
 
 
 async def test_another_session_or_principal_is_told_the_same_as_for_an_unknown_id(results: Results) -> None:

@@ -3,11 +3,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from store.place import Place
 
 from geode.core.errors import StoreError
 from geode.store.database import Database
 from geode.store.transcripts import Transcripts
+from store.place import Place
 
 
 @pytest.fixture

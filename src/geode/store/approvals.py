@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 from sqlalchemy import Connection, and_, case, delete, insert, select, update
 
 from ..core.errors import NotStored, StoreError, UsageError
-from ..core.messages import clean_json
 from ..core.ports import ApprovalRequest
 from .database import Database
 from .schema import approvals
+from .texts import storable
 from .times import from_us, now_us, to_us
 
 __all__ = ["ApprovalAnswered", "ApprovalExpired", "Approvals", "StoredApproval"]
@@ -108,24 +108,22 @@ class Approvals:
             StoreError: nothing was stored, or the id exists already.
         """
         call = request.call
-        row: dict[str, Any] = clean_json(
-            {
-                "id": request.id,
-                "digest": request.digest,
-                "principal": call.principal,
-                "session": call.session,
-                "call_id": call.id,
-                "tool": call.tool,
-                "origin": str(call.origin),
-                "mode": call.mode,
-                "view": request.view,
-                "verdict": json.dumps(request.verdict.to_json(), ensure_ascii=False),
-                "state": "pending",
-                "created_us": now_us(),
-                "expires_us": to_us(request.expires_at),
-                "reason": "",
-            }
-        )
+        row: dict[str, Any] = {
+            "id": storable(request.id),
+            "digest": request.digest,
+            "principal": storable(call.principal),
+            "session": storable(call.session),
+            "call_id": storable(call.id),
+            "tool": storable(call.tool),
+            "origin": str(call.origin),
+            "mode": storable(call.mode),
+            "view": storable(request.view),
+            "verdict": storable(json.dumps(request.verdict.to_json(), ensure_ascii=False)),
+            "state": "pending",
+            "created_us": now_us(),
+            "expires_us": to_us(request.expires_at),
+            "reason": "",
+        }
         await self._db.write(lambda c: c.execute(insert(approvals).values(row)) and None)
         return await self.get(request.id)
 
@@ -174,15 +172,19 @@ class Approvals:
             values: dict[str, Any] = {
                 "state": "approved" if approved else "denied",
                 "answered_us": now,
-                "answered_by": by,
-                "reason": reason,
+                "answered_by": storable(by),
+                "reason": storable(reason),
             }
             if approved:
                 values["expires_us"] = now + int(valid_for * 1_000_000)
             done = connection.execute(
                 update(approvals)
-                .where(approvals.c.id == approval_id, approvals.c.state == "pending", approvals.c.expires_us > now)
-                .values(clean_json(values))
+                .where(
+                    approvals.c.id == storable(approval_id),
+                    approvals.c.state == "pending",
+                    approvals.c.expires_us > now,
+                )
+                .values(values)
             ).rowcount
             found = _load(connection, approval_id)
             if done:
@@ -210,7 +212,7 @@ class Approvals:
             lambda c: bool(
                 c.execute(
                     update(approvals)
-                    .where(approvals.c.id == approval_id, approvals.c.state == "pending")
+                    .where(approvals.c.id == storable(approval_id), approvals.c.state == "pending")
                     .values(state="expired", expires_us=now_us())
                 ).rowcount
             )
@@ -227,7 +229,7 @@ class Approvals:
             now = now_us()
             valid = and_(
                 approvals.c.digest == digest,
-                approvals.c.principal == principal,
+                approvals.c.principal == storable(principal),
                 approvals.c.state == "approved",
                 approvals.c.expires_us > now,
             )
@@ -246,7 +248,7 @@ class Approvals:
         """The newest question about exactly this call, so that it is not asked twice at once."""
         query = (
             select(approvals)
-            .where(approvals.c.digest == digest, approvals.c.principal == principal)
+            .where(approvals.c.digest == digest, approvals.c.principal == storable(principal))
             .order_by(approvals.c.created_us.desc(), approvals.c.id.desc())
             .limit(1)
         )
@@ -272,7 +274,7 @@ class Approvals:
 
 
 def _load(connection: Connection, approval_id: str) -> StoredApproval:
-    row = connection.execute(select(approvals).where(approvals.c.id == approval_id)).first()
+    row = connection.execute(select(approvals).where(approvals.c.id == storable(approval_id))).first()
     if row is None:
         raise NotStored(
             f"there is no approval request {approval_id[:80]!r}", fix="list them with: geode approvals list"

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, insert, literal_column, select
 
-from ..core.messages import clean_json
 from .audit_chain import COLUMNS, Keys, seal, start
 from .audit_home import AuditHome, Head, Manifest, Slot
 from .audit_query import AuditEntry, AuditQuery, AuditStats, Page
@@ -21,6 +20,7 @@ from .audit_retention import prune_rows
 from .audit_verify import AuditReport, verify
 from .database import Database
 from .schema import audit
+from .texts import storable
 from .times import now_us, to_us
 
 __all__ = ["AuditEntry", "AuditLog", "AuditRecord", "AuditReport", "AuditStats", "Kind", "Page"]
@@ -313,7 +313,8 @@ def _row(record: AuditRecord, at_us: int) -> list[Any]:
         body,
     ]
     try:
-        "".join(v for v in row if v.__class__ is str).encode()
+        if b"\x00" not in "".join([v for v in row if v.__class__ is str]).encode():
+            return row
     except UnicodeEncodeError:
-        return [clean_json(v) for v in row]
-    return row
+        pass  # half a character somewhere
+    return [storable(v) if isinstance(v, str) else v for v in row]

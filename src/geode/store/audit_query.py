@@ -15,6 +15,7 @@ from ..core.errors import NotStored, UsageError
 from .audit_home import AuditHome
 from .database import Database
 from .schema import audit
+from .texts import storable
 from .times import from_us, to_us
 
 __all__ = ["AuditEntry", "AuditQuery", "AuditStats", "Page", "ToolStats"]
@@ -205,13 +206,13 @@ class AuditQuery:
         if since is not None:
             query = query.where(audit.c.at_us >= to_us(since))
         if tool is not None:
-            query = query.where(audit.c.tool == tool)
+            query = query.where(audit.c.tool == storable(tool))
         if session is not None:
-            query = query.where(audit.c.session == session)
+            query = query.where(audit.c.session == storable(session))
         if status is not None:
             # What an open intent is shown as depends on its process, not on what is stored.
             depends = status in ("running", "unknown")
-            query = query.where(or_(audit.c.status == status, audit.c.kind == "intent") if depends else _has(status))
+            query = query.where(or_(_has(status), audit.c.kind == "intent") if depends else _has(status))
         query = query.order_by(audit.c.at_us.desc(), audit.c.writer.desc(), audit.c.seq.desc())
         return await self._db.read(lambda c: self._page(c, query, status, limit, cursor))
 
@@ -221,10 +222,10 @@ class AuditQuery:
         Raises:
             NotStored: there is none.
         """
-        where = audit.c.call_id == call_id
+        where = audit.c.call_id == storable(call_id)
         writer, _, number = call_id.partition("#")
         if number.isascii() and number.isdigit() and len(number) < 18:
-            where = and_(audit.c.writer == writer, audit.c.seq == int(number))
+            where = and_(audit.c.writer == storable(writer), audit.c.seq == int(number))
         query = select(audit).where(where).order_by(audit.c.at_us, audit.c.writer, audit.c.seq)
         found = await self._db.read(lambda c: self._entries(c, c.execute(query).all())) if call_id else ()
         if not found:
@@ -315,7 +316,7 @@ class AuditQuery:
 
 
 def _has(status: str) -> Any:
-    return audit.c.status == status
+    return audit.c.status == storable(status)
 
 
 def _open() -> Any:
@@ -371,7 +372,9 @@ def _cursor(at: tuple[int, str, int] | None) -> str | None:
 def _parse_cursor(text: str) -> tuple[int, str, int]:
     try:
         at, writer, seq = text.split(".")
-        return int(at), writer, int(seq)
+        if len(at) < 19 and len(seq) < 19:
+            return int(at), storable(writer), int(seq)
+        raise ValueError(text)
     except ValueError:
         raise UsageError(
             "the cursor is not one that a list gave", fix="take it from the list before, as it is"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Insert, Table, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -18,7 +19,7 @@ __all__ = [
     "SNAPSHOT",
     "WRITES",
     "describe",
-    "insert_or_ignore",
+    "insert_if_new",
     "make_engine",
     "parse_url",
     "prepare_file",
@@ -166,8 +167,11 @@ def server_migration_lock(connection: Connection) -> None:
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
 
 
-def insert_or_ignore(connection: Connection, table: Table) -> Insert:
-    """An INSERT that changes nothing when the primary key exists; `rowcount` tells which."""
-    if connection.dialect.name == "sqlite":
-        return sqlite.insert(table).on_conflict_do_nothing()
-    return postgresql.insert(table).on_conflict_do_nothing()
+def insert_if_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
+    """Insert a row unless its primary key exists; of several that try at once, one gets True."""
+    insert = sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    # Without the option the row count of an INSERT is not kept and reads as -1.
+    done = connection.execute(
+        insert.on_conflict_do_nothing().values(values), execution_options={"preserve_rowcount": True}
+    )
+    return done.rowcount == 1

@@ -12,8 +12,9 @@ from sqlalchemy import Connection, delete, select, update
 from ..core.errors import NotStored
 from ..core.messages import clean_json
 from .database import Database
-from .engine import insert_or_ignore
+from .engine import insert_if_new
 from .schema import idempotency
+from .texts import storable
 from .times import from_us, now_us, to_us
 
 __all__ = ["Begun", "Idempotency"]
@@ -55,15 +56,12 @@ class Idempotency:
         Raises:
             StoreError: the key was not claimed; the call must not run.
         """
-        key, principal = clean_json(key), clean_json(principal)
+        key, principal = storable(key), storable(principal)
 
         def work(connection: Connection) -> Begun:
             now = now_us()
-            claimed = connection.execute(
-                insert_or_ignore(connection, idempotency).values(
-                    principal=principal, key=key, digest=digest, begun_us=now
-                )
-            ).rowcount
+            row = {"principal": principal, "key": key, "digest": digest, "begun_us": now}
+            claimed = insert_if_new(connection, idempotency, row)
             if claimed:
                 return Begun("new", None, from_us(now))
             row = connection.execute(
@@ -84,7 +82,7 @@ class Idempotency:
         Raises:
             NotStored: the key was never begun.
         """
-        key, principal = clean_json(key), clean_json(principal)
+        key, principal = storable(key), storable(principal)
         text = json.dumps(clean_json(result), ensure_ascii=False, default=str)
 
         def work(connection: Connection) -> None:
@@ -101,7 +99,7 @@ class Idempotency:
 
     async def forget(self, key: str, principal: str) -> bool:
         """Give a key back because its call did not run at all (refused before it started)."""
-        key, principal = clean_json(key), clean_json(principal)
+        key, principal = storable(key), storable(principal)
         return await self._db.write(
             lambda c: bool(
                 c.execute(

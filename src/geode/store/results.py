@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from ..core.call import new_id
 from ..core.errors import NotStored, UsageError
@@ -21,6 +21,7 @@ from ..core.ports import StoredText
 from .database import Database
 from .failures import from_os
 from .schema import result_chunks, results
+from .texts import storable
 from .times import from_us, now_us, to_us
 
 __all__ = ["Results", "StoredResult"]
@@ -30,6 +31,9 @@ _CHUNK = 128 * 1024
 
 _AT_ONCE = 32
 """Rows in one transaction (about 4 MB), so that a large result does not block other writers."""
+
+_MOST = 1 << 60
+"""Beyond any line number, within what a database takes as a number."""
 
 _ORPHAN = timedelta(hours=6)
 """Age after which chunks without a result belong to a process that was killed."""
@@ -133,15 +137,14 @@ class Results:
             UsageError: offset, limit or a number of characters makes no sense.
             NotStored: unknown, expired, or of another session or principal (not told apart).
         """
+        offset, limit = min(offset, _MOST), min(limit, _MOST)
         if offset < 1 or limit < 1 or start_char < 0 or (max_chars is not None and max_chars < 1):
             raise UsageError("offset and limit count from 1", fix="give offset >= 1 and limit >= 1")
-        name = result_id.removeprefix("result:")
+        name = storable(result_id.removeprefix("result:"))
 
         def work(connection: Connection) -> StoredText:
             found = connection.execute(
-                select(results.c.total_lines, results.c.total_chars).where(
-                    results.c.id == name, results.c.session == session, results.c.principal == principal
-                )
+                select(results.c.total_lines, results.c.total_chars).where(*_mine(name, session, principal))
             ).first()
             if found is None:
                 raise _unknown(name)
@@ -154,10 +157,8 @@ class Results:
 
     async def info(self, result_id: str, *, session: str, principal: str) -> StoredResult:
         """Sizes and origin of a result; `NotStored` like `get`."""
-        name = result_id.removeprefix("result:")
-        query = select(results).where(
-            results.c.id == name, results.c.session == session, results.c.principal == principal
-        )
+        name = storable(result_id.removeprefix("result:"))
+        query = select(results).where(*_mine(name, session, principal))
         row = await self._db.read(lambda c: c.execute(query).mappings().first())
         if row is None:
             raise _unknown(name)
@@ -196,10 +197,10 @@ class Results:
             connection.execute(
                 insert(results).values(
                     id=name,
-                    session=session,
-                    principal=principal,
-                    call_id=call_id,
-                    tool=tool,
+                    session=storable(session),
+                    principal=storable(principal),
+                    call_id=storable(call_id),
+                    tool=storable(tool),
                     at_us=at,
                     total_lines=totals.lines,
                     total_chars=totals.chars,
@@ -209,6 +210,14 @@ class Results:
 
         await self._db.write(finish)
         return name
+
+
+def _mine(name: str, session: str, principal: str) -> tuple[ColumnElement[bool], ...]:
+    return (
+        results.c.id == name,
+        results.c.session == storable(session),
+        results.c.principal == storable(principal),
+    )
 
 
 def _unknown(name: str) -> NotStored:

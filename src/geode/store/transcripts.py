@@ -13,8 +13,9 @@ from sqlalchemy import Connection, delete, func, select
 from ..core.errors import StoreError
 from ..core.messages import clean_json
 from .database import Database
-from .engine import insert_or_ignore
+from .engine import insert_if_new
 from .schema import transcript_messages
+from .texts import storable
 from .times import from_us, now_us, to_us
 
 __all__ = ["SessionInfo", "Transcripts"]
@@ -44,14 +45,11 @@ class Transcripts:
                 nothing could be stored.
         """
         text = json.dumps(clean_json(dict(message)), ensure_ascii=False, default=str)
-        name = clean_json(session)
+        name = storable(session)
 
         def work(connection: Connection) -> None:
-            stored = connection.execute(
-                insert_or_ignore(connection, transcript_messages).values(
-                    session=name, seq=seq, at_us=now_us(), message=text
-                )
-            ).rowcount
+            row = {"session": name, "seq": seq, "at_us": now_us(), "message": text}
+            stored = insert_if_new(connection, transcript_messages, row)
             if stored:
                 return
             known = connection.execute(
@@ -71,7 +69,7 @@ class Transcripts:
         """The messages with numbers above `after` in order; empty for an unknown session."""
         query = (
             select(transcript_messages.c.message)
-            .where(transcript_messages.c.session == session, transcript_messages.c.seq > after)
+            .where(transcript_messages.c.session == storable(session), transcript_messages.c.seq > after)
             .order_by(transcript_messages.c.seq)
         )
         return await self._db.read(lambda c: [json.loads(text) for text in c.execute(query).scalars()])
