@@ -17,6 +17,7 @@ from geode.containment.sandbox.select import select_backend
 from geode.core.call import Call
 from geode.core.effects import Origin
 from geode.core.errors import NotStored, SandboxUnavailable
+from geode.core.messages import clean_json
 from geode.core.ports import ProcessRunner, ResultStore, StoredText
 from geode.packs import builtin_tools
 from geode.tools.tool import FunctionTool, ToolContext, ToolOutput, Verification, raw_callable
@@ -75,6 +76,7 @@ class Bench:
 
     async def run(self, name: str, /, **arguments: Any) -> ToolOutput:
         item: FunctionTool = TOOLS[name]
+        arguments = clean_json(arguments)
         output = await raw_callable(item)(self.context(name, arguments), arguments)
         assert isinstance(output, ToolOutput)
         assert isinstance(output.content, str)

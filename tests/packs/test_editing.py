@@ -252,3 +252,13 @@ def test_unchanged_lines_of_a_tolerant_match_keep_their_bytes(lines: list[str], 
 def test_every_file_decodes_to_something_that_encodes_back(data: bytes) -> None:
     decoded = decode(data)
     assert decoded.bom + decoded.encode(decoded.text) == data
+
+
+def test_a_match_never_starts_or_ends_inside_crlf() -> None:
+    with pytest.raises(ToolFailed):
+        apply_edit(b"x\r\ny\r\n", "x\r", "z", replace_all=True)
+    assert apply_edit(b"a\r\n\r\nb", "\n\nb", "\nb").data == b"a\r\nb"
+
+
+def test_a_tail_cut_inside_crlf_is_not_taken_for_a_line() -> None:
+    assert apply_edit(b"q\r\n\r\na\r\nb", "a\nb\n", "c\n").data == b"q\r\n\r\nc"

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import geode
-
 from ..core.errors import SandboxUnavailable
 from ..core.ports import Captured, ProcessRunner
 from ..tools.tool import ToolContext
 
 __all__ = ["PACKAGE", "needed_runner", "python_argv", "python_env", "whole_output"]
 
-PACKAGE = Path(geode.__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 """Where the child finds this package; bound read-only."""
 
 

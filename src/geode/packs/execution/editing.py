@@ -136,21 +136,26 @@ def _encoded(file: Decoded, text: str, name: str) -> bytes:
 
 
 def _locate(text: str, old: str, new: str, *, replace_all: bool, name: str) -> tuple[list[_Place], tuple[str, ...]]:
-    for number, flags in enumerate(STAGES[:1] if replace_all else STAGES):
-        normal = normalise(text, flags)
-        wanted = normalise(old, flags).text
-        found = normal.find(wanted, limit=100_000 if replace_all else 1000)
-        extra: tuple[str, ...] = ()
-        if not found and number == 0 and (last := _at_unended_last_line(normal, old, new)):
-            found, old, new = last
-            extra = ("the file's last line has no line end; kept",)
-        if not found:
-            continue
-        if replace_all:
-            found = list(_apart(found))
-        elif len(found) > 1:
-            raise _ambiguous(text, [normal.start(s) for s, _ in found], number > 0, name)
-        places = [_Place(normal.start(s), normal.end(e - 1), flags, old, new) for s, e in found]
+    extra: tuple[str, ...] = ()
+    found = _find_lines(text, old, limit=100_000 if replace_all else 1000)
+    if not found and (end := _at_unended_last_line(text, old)):
+        found, old, new = [end], old[:-1], new.removesuffix("\n")
+        extra = ("the file's last line has no line end; kept",)
+    flags = STAGES[0]
+    if not found and not replace_all:
+        for flags in STAGES[1:]:
+            normal = normalise(text, flags)
+            found = [
+                (normal.start(start), normal.end(end - 1)) for start, end in normal.find(normalise(old, flags).text)
+            ]
+            if found:
+                break
+    if replace_all:
+        found = list(_apart(found))
+    elif len(found) > 1:
+        raise _ambiguous(text, [start for start, _ in found], flags is not STAGES[0], name)
+    if found:
+        places = [_Place(start, end, flags, old, new) for start, end in found]
         return places, (*extra, *_needed(text, places, old, flags))
     if not replace_all:
         shifted = reindent(text, old, new)
@@ -162,12 +167,36 @@ def _locate(text: str, old: str, new: str, *, replace_all: bool, name: str) -> t
     raise _not_found(text, old, new, replace_all, name)
 
 
-def _at_unended_last_line(normal: Normal, old: str, new: str) -> tuple[list[tuple[int, int]], str, str] | None:
-    """The last line without its line end, where `old` was given with one; the state is kept."""
-    if not old.endswith("\n") or normal.text.endswith("\n") or not normal.text.endswith(old[:-1]) or len(old) < 2:
+def _find_lines(text: str, old: str, *, limit: int) -> list[tuple[int, int]]:
+    """Spans of `old` in `text`, overlapping ones too; its LF stand for LF or CRLF, and no CRLF is split."""
+    if "\r" not in text:
+        return _find_plain(text, old, limit)
+    lines = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n")))
+    pattern = re.compile(lines + (r"(?!\n)" if old.endswith("\r") else ""))
+    found: list[tuple[int, int]] = []
+    match = pattern.search(text)
+    while match and len(found) < limit:
+        found.append(match.span())
+        match = pattern.search(text, match.start() + 1)
+    return found
+
+
+def _find_plain(text: str, old: str, limit: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    at = text.find(old)
+    while at >= 0 and len(found) < limit:
+        found.append((at, at + len(old)))
+        at = text.find(old, at + 1)
+    return found
+
+
+def _at_unended_last_line(text: str, old: str) -> tuple[int, int] | None:
+    """The last line without its line end, where `old` was given with one; that state is kept."""
+    if len(old) < 2 or not old.endswith("\n") or text.endswith("\n"):
         return None
-    size = len(normal.text)
-    return [(size - len(old) + 1, size)], old[:-1], new.removesuffix("\n")
+    tail = max(0, len(text) - 2 * len(old))
+    found = [span for span in _find_lines(text[tail:], old[:-1], limit=1000) if tail + span[1] == len(text)]
+    return (tail + found[0][0], len(text)) if found else None
 
 
 def _apart(found: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ...core.effects import Effect
 from ...core.errors import ToolFailed
-from ...core.messages import SideEffects, clean_text
+from ...core.messages import SideEffects
 from ...tools.tool import ToolContext, ToolOutput, Touch, tool
 from ..text import Decoded, count_endings, decode, is_binary, kind_of_binary, version_of
 from .diff import small_diff
@@ -139,11 +139,8 @@ def write_file(
     if before is not None:
         _check_version(path, version, before.version)
     notes: list[str] = []
-    cleaned = clean_text(content)
-    if cleaned != content:
-        notes.append("half characters (lone surrogates) in the content were written as U+FFFD")
     old = decode(before.data) if before is not None and not is_binary(before.data[:8192]) else None
-    text = _line_ends(cleaned, old, notes)
+    text = _line_ends(content, old, notes)
     data = _encoded(path, text, old, encoding, notes)
     if before is not None and before.data == data:
         return ToolOutput(
@@ -263,14 +260,12 @@ def edit_file(
     if is_binary(before.data[:8192]):
         raise _failed(f"{path} is not text: it looks like {kind_of_binary(before.data[:64])}", "edit text files only")
     _check_version(path, version, before.version)
-    edited = apply_edit(before.data, old_text, clean_text(new_text), replace_all=replace_all, name=path)
+    edited = apply_edit(before.data, old_text, new_text, replace_all=replace_all, name=path)
     _recheck(context, path, before)
     context.workspace.write(path, edited.data, create_parents=False)
     places = "1 place" if edited.replacements == 1 else f"{edited.replacements:,} places"
     at = ", ".join(str(n) for n in edited.lines[:10]) + (", …" if len(edited.lines) > 10 else "")
     notes = [f"overlooked: {what}" for what in edited.tolerances] + list(edited.notes)
-    if clean_text(new_text) != new_text:
-        notes.append("half characters (lone surrogates) in new_text were written as U+FFFD")
     facts = {
         "created": False,
         "replacements": edited.replacements,
