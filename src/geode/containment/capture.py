@@ -33,7 +33,7 @@ _CONTROLS = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 def _looks_binary(text: str) -> bool:
     sample = text[:65536]
     odd = len(_CONTROLS.findall(sample)) + sample.count("\ufffd")
-    return len(sample) > 0 and odd * 10 > len(sample) * 3
+    return odd > 8 and odd * 10 > len(sample) * 3
 
 
 def _redrawn(line: str) -> str:

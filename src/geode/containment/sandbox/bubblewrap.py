@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from .process import Status, Tree
 from .scan import TreeScan
 from .spawner import spawn
 from .tripwires import Tripwires
-from .view import EXTRA_BIN, HOME, View, base_environment, build_view, python_places
+from .view import EXTRA_BIN, HOME, View, base_environment, build_view, python_places, within
 
 __all__ = ["Bubblewrap"]
 
@@ -58,6 +59,9 @@ def _find(tool: str) -> str:
     if path is None:
         raise SandboxUnavailable(f"{tool} is missing, which running as root needs", fix="Install util-linux.")
     return path
+
+
+_cleaner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="geode-cleaner")
 
 
 @dataclass(slots=True)
@@ -199,7 +203,9 @@ class Bubblewrap:
 
     def _release(self, prepared: _Prepared) -> None:
         prepared.notices += prepared.tripwires.undo()
-        prepared.held.release()
+        # Removing a directory can take milliseconds, and nobody has to wait for it. The interpreter waits
+        # for these threads before it ends.
+        _cleaner.submit(prepared.held.release)
         with self._lock:
             self._busy.discard(prepared.slot)
         # The pipes handed to us are the caller's; the memory files are ours.
@@ -268,9 +274,9 @@ class Bubblewrap:
             words += ["--ro-bind-data", data("resolv", _read("/etc/resolv.conf")), "/etc/resolv.conf"]
         for bind in view.binds:
             source = _translated(bind.source or bind.path, places) if bind.foreign else bind.source or bind.path
-            words += ["--bind" if bind.writable else "--ro-bind", str(source), str(bind.path)]
+            words += ["--bind" if bind.writable else "--ro-bind" + "-try" * bind.optional, str(source), str(bind.path)]
         for guard in view.guards:
-            if guard.folder:
+            if guard.folder or guard.path in prepared.held.own:
                 words += ["--ro-bind", str(_translated(guard.path, places)), str(guard.path)]
             else:
                 words += ["--ro-bind", "/dev/null", str(guard.path)]
@@ -305,17 +311,17 @@ def _sources(view: View) -> list[stage.Source]:
         if bind.foreign:
             path = bind.source or bind.path
             found[path] = found.get(path, False) or bind.writable
-    tops = [p for p in found if not any(p != o and p.is_relative_to(o) and found[o] >= found[p] for o in found)]
+    tops = [p for p in found if not any(p != o and within(p, o) and found[o] >= found[p] for o in found)]
     return [stage.Source(path, found[path]) for path in sorted(tops)]
 
 
 def _covering(path: Path, tops: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(top) for top in tops)
+    return any(within(path, top) for top in tops)
 
 
 def _translated(path: Path, places: dict[Path, Path]) -> Path:
     """Where a host path is found in the staged namespace (longest match); itself when nothing is staged."""
-    best = max((top for top in places if path.is_relative_to(top)), key=lambda top: len(top.parts), default=None)
+    best = max((top for top in places if within(path, top)), key=lambda top: len(top.parts), default=None)
     return path if best is None else places[best] / path.relative_to(best)
 
 

@@ -19,12 +19,12 @@ _SUBMODULES = 256
 
 @dataclass(slots=True)
 class GitPlaces:
-    """Absolute paths; `missing_folders` do not exist and must not be made inside; `never` do
-    not exist, must not be made, and cannot be held by a placeholder without confusing git."""
+    """Absolute paths; `held_folders` must not be changed or made inside; `never` are
+    put back afterwards when they changed: nothing can be mounted on them without confusing git."""
 
     writable: list[Path] = field(default_factory=list[Path])
     read_only: list[Path] = field(default_factory=list[Path])
-    missing_folders: list[Path] = field(default_factory=list[Path])
+    held_folders: list[Path] = field(default_factory=list[Path])
     never: list[Path] = field(default_factory=list[Path])
 
 
@@ -36,11 +36,12 @@ def _repository(directory: Path, places: GitPlaces) -> None:
         if (directory / folder).is_dir():
             nested += [path for path in sorted((directory / folder).iterdir())[:_SUBMODULES] if path.is_dir()]
     for repository in nested:
-        places.read_only += [path for name in _RUN_BY_GIT if (path := repository / name).exists()]
+        names = [name for name in _RUN_BY_GIT if repository != directory or name != "hooks"]
+        places.read_only += [path for name in names if (path := repository / name).exists()]
     # A `commondir` file would send git to another directory for its configuration and hooks.
     places.never += [path for name in ("commondir", "config.worktree") if not (path := directory / name).exists()]
-    if not (directory / "hooks").exists():
-        places.missing_folders.append(directory / "hooks")
+    hooks = directory / "hooks"
+    (places.never if hooks.is_symlink() else places.held_folders).append(hooks)
 
 
 def _first_line(path: Path) -> str:

@@ -45,34 +45,56 @@ def _folder() -> Path:
 
 
 class Held:
-    """Placeholders of one run; `release` removes those nobody else needs."""
+    """Placeholders of one run; `release` removes those nobody else needs.
+
+    `own` are the guarded names that really are there and belong to the person.
+    """
 
     def __init__(self) -> None:
-        self._locks: list[tuple[int, Path, Path]] = []
+        self._locks: list[tuple[int, Path]] = []
+        self.own: set[Path] = set()
 
     def add(self, guard: Guard, folder: Path) -> None:
+        """Hold one name, making it when it is not there.
+
+        Raises:
+            OSError: it cannot be made.
+        """
         assert fcntl is not None
         lock = folder / (hashlib.sha256(os.fsencode(guard.path)).hexdigest()[:32] + ".hold")
+        # A placeholder has a lock file before it exists and until it is gone.
+        if not lock.exists() and os.path.lexists(guard.path) and not lock.exists():
+            self.own.add(guard.path)
+            return
         while True:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             if _is_still(descriptor, lock):
                 break
             os.close(descriptor)
-        self._locks.append((descriptor, lock, guard.path))
-        if os.fstat(descriptor).st_size == 0:
-            os.pwrite(descriptor, os.fsencode(guard.path), 0)
+        self._locks.append((descriptor, lock))
+        os.pwrite(descriptor, os.fsencode(guard.path), 0)
         with contextlib.suppress(FileExistsError):
             if guard.folder:
                 guard.path.mkdir(mode=0o755)
             else:
                 with guard.path.open("xb") as file:
                     file.write(_CONTENT)
+        if not guard.folder and not _is_placeholder(guard.path):
+            self.own.add(guard.path)
 
     def release(self) -> None:
-        for descriptor, lock, path in self._locks:
-            _finish(descriptor, lock, path)
+        """Let go; never fails."""
+        for descriptor, lock in self._locks:
+            _finish(descriptor, lock)
         self._locks.clear()
+
+
+def _is_placeholder(path: Path) -> bool:
+    try:
+        return not any(path.iterdir()) if path.is_dir() else path.read_bytes() == _CONTENT
+    except OSError:
+        return False
 
 
 def _is_still(descriptor: int, lock: Path) -> bool:
@@ -82,18 +104,17 @@ def _is_still(descriptor: int, lock: Path) -> bool:
         return False
 
 
-def _finish(descriptor: int, lock: Path, path: Path) -> None:
+def _finish(descriptor: int, lock: Path) -> None:
+    """Remove the name a lock file stands for, and the lock file, when we are its last user."""
     assert fcntl is not None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        path = Path(os.fsdecode(os.pread(descriptor, 4096, 0)))
+        if path.is_absolute() and _is_placeholder(path):
+            path.rmdir() if path.is_dir() else path.unlink()
+    except OSError:  # somebody else still needs it, or has put something there
         pass
     else:
-        with contextlib.suppress(OSError):
-            if path.is_dir():
-                path.rmdir()  # only when empty
-            elif path.read_bytes() == _CONTENT:
-                path.unlink()
         with contextlib.suppress(OSError):
             lock.unlink()
     finally:
@@ -133,10 +154,6 @@ def sweep() -> int:
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             continue
-        path = Path(os.fsdecode(os.pread(descriptor, 4096, 0)))
-        if path.is_absolute():
-            _finish(descriptor, lock, path)
-            cleared += 1
-        else:
-            os.close(descriptor)
+        _finish(descriptor, lock)
+        cleared += not lock.exists()
     return cleared

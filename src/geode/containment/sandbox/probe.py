@@ -57,7 +57,7 @@ async def run_probes(backend: Backend, *, home: Path | None = None) -> list[Prob
             probes = await _inside(runner, settings)
             probes += await _quotas(runner, Path(settings["workspace"]))
             probes += await _with_network(runner, settings)
-            probes += _afterwards(settings)
+            probes += await _afterwards(settings)
     return probes
 
 
@@ -68,6 +68,7 @@ async def run_probes(backend: Backend, *, home: Path | None = None) -> list[Prob
 def _prepared(ground: Path, home: Path) -> Iterator[dict[str, Any]]:
     """A workspace, and outside of it files, listeners and a process that must stay out of reach."""
     marker = "geode-probe-" + secrets.token_hex(8)
+    ground.mkdir(exist_ok=True)
     ground.chmod(0o755)
     workspace, outside, geode_home = ground / "workspace", ground / "outside", ground / "geode-home"
     for folder in (workspace / ".git" / "hooks", workspace / "nested" / ".git", outside, geode_home):
@@ -258,8 +259,13 @@ async def _with_network(runner: SandboxRunner, settings: dict[str, Any]) -> list
     return [Probe(f"{name}, network allowed", got[place] != "0") for place, name in enumerate(names)]
 
 
-def _afterwards(settings: dict[str, Any]) -> list[Probe]:
+async def _afterwards(settings: dict[str, Any]) -> list[Probe]:
     """What is seen from outside when everything has ended."""
+    await asyncio.sleep(1.2)  # longer than the one that tries to outlive its sandbox sleeps
+    return await asyncio.to_thread(_left, settings)
+
+
+def _left(settings: dict[str, Any]) -> list[Probe]:
     workspace, outside = Path(settings["workspace"]), Path(settings["outside"])
     written = [name for name in ("written", "through") if (outside / name).exists()]
     steering = [name for name in (".geode", ".claude", ".mcp.json") if (workspace / name).exists()]

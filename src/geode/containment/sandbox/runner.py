@@ -37,7 +37,7 @@ _HINTS = (
     ("reached the memory limit", re.compile(
         r"MemoryError|cannot allocate memory|out of memory|bad_alloc", re.IGNORECASE)),
     ("reached the process limit", re.compile(
-        r"fork: (?:retry: )?resource temporarily|can't start new thread", re.IGNORECASE)),
+        r"cannot fork|fork: (?:retry: )?resource temporarily|can't start new thread", re.IGNORECASE)),
     ("reached the file size limit", re.compile(r"file (?:size limit exceeded|too large)|EFBIG", re.IGNORECASE)),
 )  # fmt: skip
 _EXEC_FAILED = re.compile(r"^bwrap: execvp (.*): (.+)$", re.MULTILINE)
