@@ -1,23 +1,32 @@
 """Schemas combined: `allOf` merged into one, alternatives at the root flattened.
 
 Providers refuse `anyOf`, `oneOf` and `allOf` at the root of a tool's schema. The flattened
-form is never stricter than the source (the source itself is checked before the call), and
-the rule that is lost as a schema is kept as a sentence.
+form has the arguments of every alternative, each with the schema it has where it is named;
+the rule that is lost as a schema is kept as a sentence. The source itself is checked before
+the call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, cast
 
 from .dialect import Json
 
 __all__ = ["flatten_root", "merge", "merge_all_of"]
 
-_LARGEST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties", "minContains")
-_SMALLEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties", "maxContains")
+_LARGEST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_SMALLEST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _FIRST = ("title", "default", "examples", "format", "$comment", "deprecated", "readOnly", "writeOnly")
+
+
+_GROUPS = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
+"""Keywords that mean something only together."""
+
+
+def _same(x: Any, y: Any) -> bool:
+    return x == y and type(x) is type(y)
 
 
 def _unique(values: Iterable[Any]) -> list[Any]:
@@ -37,13 +46,23 @@ def merge(a: Any, b: Any) -> Any:
     if a is False or b is False:
         return False
     if not isinstance(a, dict) or not a:
-        return b
+        return {} if b is True else b
     if not isinstance(b, dict) or not b:
         return cast(Any, a)
     out: Json = dict(cast(Json, a))
+    other = cast(Json, b)
+    apart = {
+        key
+        for group in _GROUPS
+        if any(k in out for k in group) and {k: out.get(k) for k in group} != {k: other.get(k) for k in group}
+        for key in group
+    }
     rest: Json = {}
-    for key, value in cast(Json, b).items():
-        if key not in out or out[key] == value:
+    for key, value in other.items():
+        if key in apart:
+            rest[key] = value
+            continue
+        if key not in out or _same(out[key], value):
             out[key] = value
             continue
         merged = _merge_key(key, out[key], value)
@@ -67,7 +86,7 @@ def _merge_key(key: str, x: Any, y: Any) -> Any:
     if key == "enum":
         common = [v for v in x if v in y]
         return common or None
-    if key in ("items", "additionalProperties", "propertyNames", "contains"):
+    if key in ("items", "additionalProperties", "propertyNames"):
         return merge(x, y)
     if key in _LARGEST or key in _SMALLEST:
         numbers = isinstance(x, int | float) and isinstance(y, int | float)
@@ -137,8 +156,8 @@ def flatten_root(schema: Json) -> tuple[Json, list[str]]:
     condition = root.pop("if", None)
     outcomes = {key: root.pop(key) for key in ("then", "else") if key in root}
     if condition is not None and outcomes:
-        objects = [cast(Json, o) for o in outcomes.values() if isinstance(o, dict)]
-        root = _absorb(root, [flatten_root(o)[0] for o in objects], required=False)
+        objects = [flatten_root(cast(Json, o))[0] for o in outcomes.values() if isinstance(o, dict)]
+        root = _absorb(root, objects if len(objects) == 2 else [*objects, {}], required=False)
         said = ", ".join(f"{key} {_short(value)}" for key, value in outcomes.items())
         rules.append(f"If the arguments satisfy {_short(condition)}, {said}.")
     for key, words in (("not", "Not allowed"), ("enum", "The arguments are one of"), ("const", "The arguments are")):
@@ -177,7 +196,8 @@ def _absorb(root: Json, branches: list[Json], *, required: bool) -> Json:
     names = _unique([*cast("list[str]", root.get("required", [])), *sorted(sure)])
     if names:
         out["required"] = names
-    if "additionalProperties" not in root and all(b.get("additionalProperties") is False for b in branches):
+    closed = all(b.get("additionalProperties") is False and "patternProperties" not in b for b in branches)
+    if "additionalProperties" not in root and closed:
         out["additionalProperties"] = False
     return out
 
@@ -190,8 +210,8 @@ def _either(forms: list[Any]) -> Any:
     values = [_values(f) for f in distinct]
     if all(v is not None for v in values):
         merged: Json = {"enum": _unique(x for v in values for x in v or [])}
-        kinds = _unique(f["type"] for f in distinct if "type" in f)
-        if len(kinds) == 1:
+        kinds = _unique(f.get("type") for f in distinct)
+        if len(kinds) == 1 and kinds[0] is not None:
             merged["type"] = kinds[0]
         texts = _unique(f["description"] for f in distinct if isinstance(f.get("description"), str))
         if texts:
@@ -235,7 +255,8 @@ def _form(branch: Json) -> str:
     return head + (", ".join(parts) or "any arguments")
 
 
-_quoted: Callable[[Iterable[str]], list[str]] = lambda names: [f"`{n}`" for n in names]  # noqa: E731
+def _quoted(names: Iterable[str]) -> list[str]:
+    return [f"`{name}`" for name in names]
 
 
 def _cap(text: str, limit: int) -> str:

@@ -73,8 +73,8 @@ PROVIDERS: dict[str, Provider] = {
 def normalise(schema: Any, dialect: Dialect = "anthropic") -> Json:
     """The schema of an arguments object in the form `dialect` accepts; the source is not changed.
 
-    The result allows everything the source allows. Rules that the form cannot express are
-    sentences in the root's `description`. For "mcp" the schema is brought to 2020-12 only.
+    The result allows what the source allows. Rules that the form cannot express are sentences
+    in the root's `description`. For "mcp" the schema is brought to 2020-12 only.
 
     Raises:
         SchemaError: the schema cannot be used; says where and why.
