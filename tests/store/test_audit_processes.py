@@ -21,22 +21,22 @@ def heads(place: Place) -> list[Path]:
 async def test_processes_hammering_one_record_lose_nothing_and_stay_verifiable(place: Place) -> None:
     each = 150
     when = time.time() + 2.5
-    children = [place.start("at", when, "audit", each, f"p{n}") for n in range(5)]
-    assert [finished(c) for c in children] == [{"recorded": each}] * 5
+    children = [place.start("at", when, "audit", each, f"p{n}") for n in range(4)]
+    assert [finished(c) for c in children] == [{"recorded": each}] * 4
     with place.open() as db:
         log = AuditLog(db, place.home)
         report = await log.verify()
         assert report.ok, report.problems
         stats = await log.stats()
-        assert stats.total.calls == 5 * each
+        assert stats.total.calls == 4 * each
         assert stats.unknown == 0
         # The first process made key and list, the others waited for them: one of each.
-        assert report.records == 5 * each * 2 + 5
-    assert 1 <= len(heads(place)) <= 5
+        assert report.records == 4 * each * 2 + 4
+    assert 1 <= len(heads(place)) <= 4
 
 
 async def test_later_processes_use_the_slots_of_earlier_ones(place: Place) -> None:
-    for n in range(6):
+    for n in range(3):
         place.run("audit", 2, f"p{n}")
     assert len(heads(place)) == 1
     with place.open() as db:
@@ -48,7 +48,7 @@ async def test_later_processes_use_the_slots_of_earlier_ones(place: Place) -> No
 async def test_kill_9_at_random_moments_loses_nothing_that_was_durable(place: Place) -> None:
     chance = random.Random(20261130)
     durable = 0
-    for _ in range(6):
+    for _ in range(3):
         children = [place.start("forever") for _ in range(2)]
         for child in children:
             assert child.stdout is not None

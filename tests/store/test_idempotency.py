@@ -71,8 +71,8 @@ async def test_T83_a_key_begun_by_a_killed_process_is_unknown_and_stays_so(place
 def test_of_many_processes_that_begin_at_once_one_runs_the_call(place: Place) -> None:
     place.open().close()
     when = time.time() + 2.5
-    children = [place.start("at", when, "begin", "k") for _ in range(5)]
-    assert sorted(finished(c)["state"] for c in children) == ["new"] + ["unknown"] * 4
+    children = [place.start("at", when, "begin", "k") for _ in range(3)]
+    assert sorted(finished(c)["state"] for c in children) == ["new"] + ["unknown"] * 2
 
 
 async def test_old_keys_are_purged(keys: Idempotency) -> None:

@@ -85,7 +85,7 @@ class AuditLog:
     def __init__(self, db: Database, home: Path, *, now: Callable[[], int] = now_us) -> None:
         self._now = now
         self._db = db
-        self._home = AuditHome(home, db.where)
+        self._home = AuditHome(home, db.identity)
         self._query = AuditQuery(db, self._home)
         self._insert = str(insert(audit).compile(dialect=db.engine.dialect))
         self._positional = bool(insert(audit).compile(dialect=db.engine.dialect).positional)

@@ -28,6 +28,7 @@ from typing import Any
 
 from ..core.errors import StoreBusy, StoreError
 from .audit_chain import Keys
+from .engine import private_folder
 from .failures import from_os
 from .locks import file_lock, is_locked, try_lock
 
@@ -99,7 +100,7 @@ class AuditHome:
 
     Args:
         home: Geode's home.
-        database: the database in words, without a password; each has its own writers.
+        database: `Database.identity`; each database has its own writers.
     """
 
     def __init__(self, home: Path, database: str) -> None:
@@ -165,7 +166,7 @@ class AuditHome:
     def alone(self) -> Iterator[None]:
         """Be the only process that changes the list of writers."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self.folder)
             with file_lock(self.folder / "lock", seconds=_LOCK_SECONDS) as held:
                 if not held:
                     raise StoreBusy(

@@ -103,7 +103,7 @@ def verify(connection: Connection, home: AuditHome, progress: Callable[[int, int
         manifest = Manifest("")
     for incident in manifest.incidents:
         findings.add(f"noted before: {incident}")
-    _Check(connection, keys, manifest, heads, findings, total, progress).run()
+    _Check(connection, home, keys, manifest, heads, findings, total, progress).run()
     return findings.report(total)
 
 
@@ -111,6 +111,7 @@ class _Check:
     def __init__(
         self,
         connection: Connection,
+        home: AuditHome,
         keys: Keys,
         manifest: Manifest,
         heads: dict[str, Head | None],
@@ -119,6 +120,7 @@ class _Check:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.connection = connection
+        self.home = home
         self.keys = keys
         self.manifest = manifest
         self.heads = heads
@@ -230,6 +232,9 @@ class _Check:
 
     def _ends(self, writer: str, head: Head | None, home: str | None) -> None:
         """An intact chain must also have its head here, unless it is another machine's."""
+        if head is None and (head := self.home.head(self.keys, writer)) is not None:
+            # Its process began after we had read the heads.
+            self.manifest = self.home.manifest(self.keys) or self.manifest
         if head is not None and head.seq:
             if writer not in self.manifest.writers:
                 self.findings.add(f"writer {writer}: it is not in the list of writers")

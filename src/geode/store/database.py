@@ -14,7 +14,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from ..core.errors import StoreError
-from .engine import SNAPSHOT, describe, make_engine, parse_url, prepare_file, sqlite_path
+from .engine import SNAPSHOT, describe, identify, make_engine, parse_url, prepare_file, sqlite_path
 from .failures import translated
 from .migrate import bring_up_to_date
 from .writer import Settled, WriterThread
@@ -35,8 +35,9 @@ class Database:
     consistency of the file.
     """
 
-    def __init__(self, engine: Engine, where: str) -> None:
+    def __init__(self, engine: Engine, where: str, identity: str) -> None:
         self._engine = engine
+        self._identity = identity
         self._where = where
         self._writer = WriterThread(engine, where)
         self._readers: ThreadPoolExecutor | None = None
@@ -73,12 +74,17 @@ class Database:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, where)
+        return cls(engine, where, identify(parsed))
 
     @property
     def where(self) -> str:
         """The database in words, without its password."""
         return self._where
+
+    @property
+    def identity(self) -> str:
+        """The same for everybody who uses this database, whatever user and password they use."""
+        return self._identity
 
     @property
     def engine(self) -> Engine:

@@ -19,10 +19,12 @@ __all__ = [
     "SNAPSHOT",
     "WRITES",
     "describe",
+    "identify",
     "insert_if_new",
     "make_engine",
     "parse_url",
     "prepare_file",
+    "private_folder",
     "server_migration_lock",
     "sqlite_path",
     "use_wal",
@@ -72,6 +74,24 @@ def describe(url: URL) -> str:
     return str(path) if path else url.render_as_string(hide_password=True)
 
 
+def identify(url: URL) -> str:
+    """What names the database itself: neither user nor password nor options belong to it."""
+    path = sqlite_path(url)
+    return str(path) if path else f"{url.get_backend_name()}://{url.host}:{url.port or 5432}/{url.database}"
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder and all that are missing above it, for this user alone.
+
+    Raises:
+        OSError: it cannot be made, or something else is in its place.
+    """
+    if path.is_dir():
+        return
+    private_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+
+
 def prepare_file(path: Path) -> None:
     """Make sure that the database file exists and is for this user alone.
 
@@ -81,7 +101,7 @@ def prepare_file(path: Path) -> None:
         StoreError: the folder or the file cannot be made or belongs to somebody else.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             if os.name == "posix" and os.fstat(fd).st_mode & 0o077:
