@@ -39,29 +39,87 @@ def tree(ground: Ground) -> Ground:
     (ground.top / "R2" / "f").write_text("sibling")
     (ground.geode_home / "key").write_text("key")
     links = {
-        "to_file": "sub/f", "to_folder": "sub", "absolute_inside": str(root / "sub"), "up_and_in": "../R/sub",
-        "out": "../secret", "out_absolute": str(ground.top / "secret"), "out_folder": "..", "out_passwd": "/etc/passwd",
-        "out_slash": "/", "chain": "out", "chain_folder": "out_folder", "dangling_in": "sub/new", "dangling_out": "../new",
-        "loop": "loop", "proc": "/proc/self/root", "sibling": "../R2", "to_home": str(ground.home),
-    }  # fmt: skip
+        "to_file": "sub/f",
+        "to_folder": "sub",
+        "absolute_inside": str(root / "sub"),
+        "up_and_in": "../R/sub",
+        "out": "../secret",
+        "out_absolute": str(ground.top / "secret"),
+        "out_folder": "..",
+        "out_passwd": "/etc/passwd",
+        "out_slash": "/",
+        "chain": "out",
+        "chain_folder": "out_folder",
+        "dangling_in": "sub/new",
+        "dangling_out": "../new",
+        "loop": "loop",
+        "proc": "/proc/self/root",
+        "sibling": "../R2",
+        "to_home": str(ground.home),
+    }
     for name, target in links.items():
         (root / name).symlink_to(target)
     return ground
 
 
 INSIDE = [
-    "sub/f", "./sub/f", "sub//f", "sub/../sub/f", "sub/deep/../f", "to_file", "to_folder/f", "absolute_inside/f",
-    "up_and_in/f", "to_folder/../sub/f", "{root}/sub/f", "{root}/./to_folder/f", "{top}/R2/../R/sub/f",
-]  # fmt: skip
+    "sub/f",
+    "./sub/f",
+    "sub//f",
+    "sub/../sub/f",
+    "sub/deep/../f",
+    "to_file",
+    "to_folder/f",
+    "absolute_inside/f",
+    "up_and_in/f",
+    "to_folder/../sub/f",
+    "{root}/sub/f",
+    "{root}/./to_folder/f",
+    "{top}/R2/../R/sub/f",
+]
 
 OUTSIDE = [
-    "..", "../secret", "../R2/f", "../../etc/passwd", "sub/../../secret", "sub/../../R2/f", "/etc/passwd", "/", "//etc/passwd",
-    "{root}/../secret", "{root}2/f", "{top}", "out", "out_absolute", "out_folder/secret", "out_folder/R2/f", "out_passwd",
-    "out_slash/etc/passwd", "chain", "chain_folder/secret", "proc/etc/passwd", "sibling/f", "dangling_out", "~", "~/x",
-    "~root/.bashrc", "to_home/.geode/key", "{geode}/key", "sub/deep/../../../secret", "to_folder/../../secret",
-    "/proc/self/root/etc/passwd", "/proc/self/cwd/../../etc/passwd", "/dev/null", "", "   ", "a\0b", "bad\udcff\ud83d",
-    "up_and_in/../../secret", "./../secret", "absolute_inside/../../secret",
-]  # fmt: skip
+    "..",
+    "../secret",
+    "../R2/f",
+    "../../etc/passwd",
+    "sub/../../secret",
+    "sub/../../R2/f",
+    "/etc/passwd",
+    "/",
+    "//etc/passwd",
+    "{root}/../secret",
+    "{root}2/f",
+    "{top}",
+    "out",
+    "out_absolute",
+    "out_folder/secret",
+    "out_folder/R2/f",
+    "out_passwd",
+    "out_slash/etc/passwd",
+    "chain",
+    "chain_folder/secret",
+    "proc/etc/passwd",
+    "sibling/f",
+    "dangling_out",
+    "~",
+    "~/x",
+    "~root/.bashrc",
+    "to_home/.geode/key",
+    "{geode}/key",
+    "sub/deep/../../../secret",
+    "to_folder/../../secret",
+    "/proc/self/root/etc/passwd",
+    "/proc/self/cwd/../../etc/passwd",
+    "/dev/null",
+    "",
+    "   ",
+    "a\0b",
+    "bad\udcff\ud83d",
+    "up_and_in/../../secret",
+    "./../secret",
+    "absolute_inside/../../secret",
+]
 
 
 def filled(path: str, ground: Ground) -> str:

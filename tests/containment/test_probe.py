@@ -22,13 +22,29 @@ async def test_every_known_way_out_is_held(runner: SandboxRunner) -> None:
 def test_harmless_attempts_succeed_without_a_sandbox(tmp_path: Path) -> None:
     """Otherwise "held" would say nothing."""
     chosen = {
-        "read a world-readable file outside", "read it through a symlink in the workspace", "make a hard link to it",
-        "list Geode's home", "read a secret file of the workspace", "read shared memory of the host", "write outside",
-        "write a git hook", "write git's configuration", "write .mcp.json", "replace .git as a whole", "write through a symlink to outside",
-        "make a set-user-ID file", "see a process of the host", "signal a process of the host", "inherit an environment variable of Geode",
-        "run without a system call filter", "gain privileges by running a program", "connect to the host's loopback (TCP)",
-        "send a UDP datagram to the host", "connect to an abstract Unix socket", "connect to a Unix socket outside",
-    }  # fmt: skip
+        "read a world-readable file outside",
+        "read it through a symlink in the workspace",
+        "make a hard link to it",
+        "list Geode's home",
+        "read a secret file of the workspace",
+        "read shared memory of the host",
+        "write outside",
+        "write a git hook",
+        "write git's configuration",
+        "write .mcp.json",
+        "replace .git as a whole",
+        "write through a symlink to outside",
+        "make a set-user-ID file",
+        "see a process of the host",
+        "signal a process of the host",
+        "inherit an environment variable of Geode",
+        "run without a system call filter",
+        "gain privileges by running a program",
+        "connect to the host's loopback (TCP)",
+        "send a UDP datagram to the host",
+        "connect to an abstract Unix socket",
+        "connect to a Unix socket outside",
+    }
     program = (
         "import json, runpy, sys\n"
         f"inside = runpy.run_path({str(probe._INSIDE)!r}, run_name='inside')\n"  # pyright: ignore[reportPrivateUsage]

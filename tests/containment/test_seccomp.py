@@ -38,11 +38,37 @@ def verdict(machine: str, number: int, *arguments: int, network: bool = False, a
 
 
 NUMBERS = {
-    "x86_64": {"read": 0, "ptrace": 101, "clone": 56, "unshare": 272, "socket": 41, "ioctl": 16, "chmod": 90, "openat": 257,
-               "personality": 135, "mknodat": 259, "fchmodat": 268, "bpf": 321, "execve": 59},
-    "aarch64": {"read": 63, "ptrace": 117, "clone": 220, "unshare": 97, "socket": 198, "ioctl": 29, "chmod": 53, "openat": 56,
-                "personality": 92, "mknodat": 33, "fchmodat": 53, "bpf": 280, "execve": 221},
-}  # fmt: skip
+    "x86_64": {
+        "read": 0,
+        "ptrace": 101,
+        "clone": 56,
+        "unshare": 272,
+        "socket": 41,
+        "ioctl": 16,
+        "chmod": 90,
+        "openat": 257,
+        "personality": 135,
+        "mknodat": 259,
+        "fchmodat": 268,
+        "bpf": 321,
+        "execve": 59,
+    },
+    "aarch64": {
+        "read": 63,
+        "ptrace": 117,
+        "clone": 220,
+        "unshare": 97,
+        "socket": 198,
+        "ioctl": 29,
+        "chmod": 53,
+        "openat": 56,
+        "personality": 92,
+        "mknodat": 33,
+        "fchmodat": 53,
+        "bpf": 280,
+        "execve": 221,
+    },
+}
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

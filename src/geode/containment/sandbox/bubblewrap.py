@@ -363,8 +363,13 @@ def _apply(limits: Limits, pid: int) -> None:
     """
     for kind, value in _wanted(limits).items():
         hard = resource.prlimit(pid, kind)[1]
-        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.prlimit(pid, kind, (least, least + (kind == resource.RLIMIT_CPU and least < hard)))
+        resource.prlimit(pid, kind, _pair(kind, value, hard))
+
+
+def _pair(kind: int, value: int, hard: int) -> tuple[int, int]:
+    """Soft and hard limit within the hard limit there is. CPU time gets a second to end by SIGXCPU, not SIGKILL."""
+    ceiling = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+    return min(value, ceiling), min(value + (kind == resource.RLIMIT_CPU), ceiling)
 
 
 def _limit_words(limits: Limits) -> list[str]:
@@ -375,9 +380,8 @@ def _limit_words(limits: Limits) -> list[str]:
              resource.RLIMIT_NOFILE: "nofile"}  # fmt: skip
     words: list[str] = []
     for kind, value in _wanted(limits).items():
-        hard = resource.getrlimit(kind)[1]
-        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        if kind == resource.RLIMIT_NPROC:
-            least += 2  # bubblewrap's own two processes count as the same user
-        words.append(f"--{names[kind]}={least}:{least + (kind == resource.RLIMIT_CPU)}")
+        # bubblewrap's own two processes count as the same user
+        asked = value + 2 * (kind == resource.RLIMIT_NPROC)
+        soft, hard = _pair(kind, asked, resource.getrlimit(kind)[1])
+        words.append(f"--{names[kind]}={soft}:{hard}")
     return words
