@@ -297,3 +297,22 @@ async def test_link_loops_and_unreadable_directories_do_no_harm(bare: Bench, put
     assert (await bare.run("find_file", pattern="x.txt")).structured["paths"] == ["a/x.txt"]
     with pytest.raises(GeodeError):
         await bare.run("read_file", path="pipe")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may look everywhere")
+async def test_unreadable_directories_are_reported_and_the_rest_is_found(bare: Bench, put: Put) -> None:
+    put("closed/x.txt", "")
+    put("open/x.txt", "")
+    (bare.root / "closed").chmod(0)
+    try:
+        assert (await bare.run("find_file", pattern="x.txt")).structured["paths"] == ["open/x.txt"]
+        assert "closed/  (Permission denied)" in (await bare.run("list_directory", depth=2)).content
+        for name, arguments in [
+            ("read_file", {}),
+            ("write_file", {"content": "x"}),
+            ("edit_file", {"old_text": "a", "new_text": "b"}),
+        ]:
+            with pytest.raises(ToolFailed):
+                await bare.run(name, path="closed/x.txt", **arguments)
+    finally:
+        (bare.root / "closed").chmod(0o755)

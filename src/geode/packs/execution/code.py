@@ -24,6 +24,7 @@ __all__ = ["code_interpreter"]
 
 _MAX_SECONDS = 300
 _TAIL = 512 * 1024
+_SHOWN = 32 * 1024
 
 
 def _touches(arguments: Mapping[str, Any]) -> Iterable[Touch]:
@@ -87,24 +88,40 @@ async def code_interpreter(
 
 def _take_report(stderr: Captured, mark: str) -> tuple[dict[str, Any] | None, Captured]:
     """The line of the interpreter at the end of stderr, and stderr without it."""
-    if stderr.spool is not None:
-        size = stderr.spool.stat().st_size
-        with stderr.spool.open("rb") as stream:
-            stream.seek(max(0, size - _TAIL))
-            tail = stream.read()
-        at = tail.rfind(mark.encode())
-        if at >= 0:
-            os.truncate(stderr.spool, max(0, size - len(tail) + at - 1))
-        line = tail[at + len(mark) :].decode("utf-8", "replace") if at >= 0 else ""
-    else:
+    if stderr.spool is None:
         found = stderr.text.rfind(mark)
-        line = stderr.text[found + len(mark) :] if found >= 0 else ""
-    text = stderr.text[: stderr.text.rfind(mark)].rstrip("\n") if mark in stderr.text else stderr.text
+        if found < 0:
+            return None, stderr
+        return _report(stderr.text[found + len(mark) :]), replace(stderr, text=stderr.text[:found].rstrip("\n"))
+    size = stderr.spool.stat().st_size
+    with stderr.spool.open("rb") as stream:
+        stream.seek(max(0, size - _TAIL))
+        tail = stream.read()
+    found = tail.rfind(mark.encode())
+    if found < 0:
+        return None, stderr
+    left = max(0, size - len(tail) + found - 1)
+    os.truncate(stderr.spool, left)
+    with stderr.spool.open("rb") as stream:
+        head = stream.read(_SHOWN)
+        stream.seek(max(len(head), left - _SHOWN))
+        end = stream.read()
+    omitted = left - len(head) - len(end)
+    text = head.decode("utf-8", "replace")
+    text += f"\n[… {omitted:,} bytes omitted …]\n" if omitted else ""
+    text += end.decode("utf-8", "replace")
+    report = _report(tail[found + len(mark) :].decode("utf-8", "replace"))
+    if omitted:
+        return report, replace(stderr, text=text, omitted_bytes=omitted)
+    stderr.spool.unlink()
+    return report, replace(stderr, text=text.rstrip("\n"), omitted_bytes=0, spool=None)
+
+
+def _report(line: str) -> dict[str, Any] | None:
     try:
-        report = json.loads(line) if line else None
+        return json.loads(line)
     except ValueError:
-        report = None
-    return report, replace(stderr, text=text)
+        return None
 
 
 def _shown(outcome: ProcessOutcome, report: dict[str, Any] | None, timeout: float) -> ToolOutput:
@@ -125,7 +142,7 @@ def _shown(outcome: ProcessOutcome, report: dict[str, Any] | None, timeout: floa
     if report and report.get("hint"):
         parts.append(f"Hint: {report['hint']}")
     if report is None or outcome.stopped:
-        parts.insert(0, f"Python did not come to its end: {describe_end(outcome, timeout)}")
+        parts.append(f"[Python did not come to its end: {describe_end(outcome, timeout)}]")
         if outcome.hint:
             parts.append(f"Hint: {outcome.hint}")
     return ToolOutput(

@@ -12,6 +12,7 @@ from ...core.effects import Effect
 from ...core.errors import ToolFailed
 from ...core.messages import SideEffects
 from ...tools.tool import ToolContext, ToolOutput, Touch, tool
+from ..access import kind_of_path
 from ..text import Decoded, count_endings, decode, is_binary, kind_of_binary, version_of
 from .diff import small_diff
 from .editing import apply_edit
@@ -65,8 +66,7 @@ def _existing(context: ToolContext, path: str, *, limit: int) -> _Existing | Non
     Raises:
         PathEscape, ToolFailed: it cannot be read, or is larger than `limit`.
     """
-    real = context.workspace.resolve(path)
-    if not real.exists():
+    if kind_of_path(context.workspace.resolve(path)) == "missing":
         return None
     with context.workspace.open_read(path) as stream:
         data = stream.read(limit + 1)

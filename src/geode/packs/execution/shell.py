@@ -13,6 +13,7 @@ from ...core.errors import ToolFailed
 from ...core.messages import SideEffects
 from ...core.ports import Limits, ProcessOutcome, ProcessSpec
 from ...tools.tool import ToolContext, ToolOutput, Touch, tool
+from ..access import kind_of_path
 from ..process import needed_runner
 
 __all__ = ["describe_end", "shell_exec", "spools_of"]
@@ -60,7 +61,7 @@ async def shell_exec(
     and keeps nothing running: every process ends with the call. Nothing is kept between calls, neither
     variables nor the working directory. Commands that do more than read may ask a person first.
 
-    Result: a line with exit code and time, then stdout and stderr in order, without colours and progress bars;
+    Result: stdout and stderr in order, without colours and progress bars, then `[exit code 0, 1.2 s]`;
     long output keeps its first and last lines and says how to read the rest. An exit code other than 0 is
     reported as a failure with the output. At the time limit all processes are ended and what was written
     up to then is shown.
@@ -89,7 +90,7 @@ async def shell_exec(
 
 def _directory(context: ToolContext, cwd: str) -> Path:
     folder = context.workspace.resolve(cwd)
-    if not folder.is_dir():
+    if kind_of_path(folder) != "dir":
         raise ToolFailed(
             f"there is no directory {cwd}", fix="give an existing directory", side_effects=SideEffects.NONE
         )
@@ -100,7 +101,7 @@ def describe_end(outcome: ProcessOutcome, timeout: float) -> str:
     """How a process ended, in words: "exit code 0, 1.2 s"."""
     seconds = f"{outcome.duration_ms / 1000:.1f} s"
     if outcome.stopped == "timeout":
-        return f"timed out: ended with all its processes after {timeout:g} s; the output up to then follows"
+        return f"timed out: ended with all its processes after {timeout:g} s; what was written up to then is above"
     if outcome.stopped == "output_limit":
         return f"ended because it wrote too much output, {seconds}"
     if outcome.stopped:
@@ -117,10 +118,11 @@ def spools_of(outcome: ProcessOutcome) -> tuple[Path, ...]:
 
 def _shown(outcome: ProcessOutcome, timeout: float) -> ToolOutput:
     output = outcome.stdout
-    lines = [describe_end(outcome, timeout)]
+    # The output comes first: line numbers of a stored full output are those of the shown one.
+    lines = [output.text.rstrip("\n") if output.text.strip() else "(no output)"]
+    lines.append(f"[{describe_end(outcome, timeout)}]")
     if outcome.hint:
-        lines.append(f"Hint: {outcome.hint}")
-    lines.append(output.text.rstrip("\n") if output.text.strip() else "(no output)")
+        lines.append(f"[Hint: {outcome.hint}]")
     failed = outcome.exit_code != 0
     facts = {
         "exit_code": outcome.exit_code,

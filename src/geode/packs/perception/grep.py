@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from ...core.effects import Effect, Scope
-from ...core.errors import SandboxUnavailable, ToolFailed
+from ...core.errors import ToolFailed
 from ...tools.tool import ToolContext, ToolOutput, tool
 from ..text import cut_text
 from .files import next_call, touch_path
@@ -99,10 +99,7 @@ def _check_pattern(pattern: str, literal: bool) -> None:
 async def _search(context: ToolContext, search: Search) -> Searched:
     program = ripgrep()
     if context.runner is not None and program:
-        try:
-            found = await search_with_ripgrep(context.runner, context.workspace, program, search)
-        except SandboxUnavailable:
-            found = None
+        found = await search_with_ripgrep(context.runner, context.workspace, program, search)
         if found is not None:
             return found
     return await asyncio.to_thread(search_in_python, context.workspace, search)

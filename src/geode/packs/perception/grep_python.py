@@ -10,6 +10,7 @@ from pydantic_core import SchemaValidator, core_schema
 
 from ...core.errors import PathEscape, ToolFailed
 from ...core.ports import Workspace
+from ..access import kind_of_path
 from ..text import decode
 from .matches import MAX_FILE_BYTES, MAX_MATCHES_PER_FILE, FileHits, Search, Searched
 from .tree import place_of, walk
@@ -47,7 +48,7 @@ def search_in_python(workspace: Workspace, search: Search) -> Searched:
 
 def _paths(workspace: Workspace, search: Search) -> list[str]:
     real, parts = place_of(workspace, search.path)
-    if not real.is_dir():
+    if kind_of_path(real) != "dir":
         return ["/".join(parts)]
     return [
         entry.path

@@ -13,8 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...core.errors import ToolFailed
+from ...core.errors import SandboxUnavailable, ToolFailed
 from ...core.ports import Limits, ProcessRunner, ProcessSpec, Workspace
+from ..access import kind_of_path
 from ..process import whole_output
 from .matches import MAX_FILE_BYTES, MAX_MATCHES_PER_FILE, FileHits, Search, Searched
 from .tree import place_of
@@ -38,15 +39,15 @@ async def search_with_ripgrep(
     """Search below `search.path`; None when ripgrep could not do it and Python has to.
 
     Raises:
-        ToolFailed: the path does not exist; PathEscape: it lies outside.
-        SandboxUnavailable: nothing may run here.
+        ToolFailed: the path does not exist, or it took too long; PathEscape: it lies outside.
     """
     real, parts = await asyncio.to_thread(place_of, workspace, search.path)
+    is_dir = kind_of_path(real) == "dir"
     target = "/".join(parts) or "."
     argv = [program, "--json", "--no-config", "--hidden", "--no-messages", "--no-require-git", "--no-follow"]
     argv += ["--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global", "--no-ignore-parent"]
     argv += ["--max-filesize", str(MAX_FILE_BYTES), "--max-count", str(MAX_MATCHES_PER_FILE), "--crlf"]
-    argv += ["--glob", "!**/.git", "--glob", "!**/.hg", "--glob", "!**/.svn"] if real.is_dir() else []
+    argv += ["--glob", "!**/.git", "--glob", "!**/.hg", "--glob", "!**/.svn"] if is_dir else []
     argv += ["--no-ignore"] if search.include_ignored else []
     argv += ["--fixed-strings"] if search.literal else []
     argv += ["--ignore-case"] if search.ignore_case else ["--case-sensitive"]
@@ -58,15 +59,19 @@ async def search_with_ripgrep(
         readable=(workspace.root,),
         limits=Limits(seconds=_SECONDS, output_bytes=_OUTPUT_BYTES),
     )
-    outcome = await runner.run(spec)
+    try:
+        outcome = await runner.run(spec)
+    except (SandboxUnavailable, ToolFailed):
+        return None  # no sandbox, or ripgrep lies where the sandbox does not see it
+    whole_output(outcome.stderr)
+    data = await asyncio.to_thread(whole_output, outcome.stdout)
     if outcome.exit_code not in (0, 1, 2) and not outcome.stopped:
         return None
-    data = await asyncio.to_thread(whole_output, outcome.stdout)
     if outcome.exit_code == 2 and not data.strip():
         return None
     if outcome.stopped == "timeout" and not data:
         raise ToolFailed(f"the search took longer than {_SECONDS:.0f} s", fix="search a smaller directory")
-    files, whole = await asyncio.to_thread(_parse, data, search, len(parts) if real.is_dir() else None)
+    files, whole = await asyncio.to_thread(_parse, data, search, len(parts) if is_dir else None)
     notes: tuple[str, ...] = ()
     if outcome.stopped or not whole:
         notes = ("the search was cut off: there are more matches; search for less",)

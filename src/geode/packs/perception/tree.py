@@ -11,6 +11,7 @@ from pathlib import Path
 from ...core.effects import Scope
 from ...core.errors import PathEscape, ToolFailed
 from ...core.ports import Workspace
+from ..access import kind_of_path
 from .globs import IgnoreFile
 
 __all__ = ["Entry", "place_of", "sort_key", "walk"]
@@ -55,7 +56,7 @@ def place_of(workspace: Workspace, path: str) -> tuple[Path, tuple[str, ...]]:
         ToolFailed: it does not exist.
     """
     real = workspace.resolve(path)
-    if not real.exists():
+    if kind_of_path(real) == "missing":
         raise ToolFailed(f"no such file or directory: {path}", fix='list what there is: list_directory {"path": "."}')
     return real, real.relative_to(workspace.root).parts
 
@@ -76,7 +77,7 @@ def walk(workspace: Workspace, path: str, *, depth: int | None = None, ignored: 
         PathEscape, ToolFailed: see `place_of`; not a directory.
     """
     real, parts = place_of(workspace, path)
-    if not real.is_dir():
+    if kind_of_path(real) != "dir":
         raise ToolFailed(f"{path} is not a directory", fix="give its directory, or use read_file")
     rules: list[tuple[int, IgnoreFile]] = []
     for level in range(len(parts)):
@@ -173,7 +174,7 @@ def _scan(handle: int | None, real: Path, parts: tuple[str, ...]) -> list[Entry]
 
 def _add_rules(rules: list[tuple[int, IgnoreFile]], workspace: Workspace, parts: tuple[str, ...]) -> None:
     path = "/".join((*parts, ".gitignore"))
-    if not (workspace.root / path).is_file():
+    if not os.path.isfile(workspace.root / path):
         return
     try:
         with workspace.open_read(path) as stream:

@@ -104,7 +104,8 @@ class _Oxide:
 
     def page(self, number: int) -> str:
         text = str(self._document.to_markdown(number - 1, embed_images=False))
-        text = re.sub(r"\*\*(?=[^\s*]) ?\*\*|(?<=\S)\*\* \*\*(?=\S)", " ", text)
+        # One bold phrase comes as bold words.
+        text = re.sub(r"(?<=\S)\*\* \*\*(?=\S)", " ", text)
         return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
 
