@@ -6,11 +6,11 @@ cannot change the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .call import Call, Verdict
-from .messages import ToolResult
+from .messages import Message, ToolResult
 
 __all__ = [
     "ApprovalAnswered",
@@ -23,8 +23,15 @@ __all__ = [
     "CallVerified",
     "Event",
     "EventSink",
+    "HistoryCompacted",
+    "Notice",
+    "ReasoningPiece",
+    "RunFinished",
     "ServerChanged",
+    "TextPiece",
     "ToolsChanged",
+    "TurnFinished",
+    "TurnStarted",
 ]
 
 
@@ -113,6 +120,67 @@ class ServerChanged:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """The model is asked for turn `number` of a run (1-based)."""
+
+    session: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A piece of the model's answer, as it streams."""
+
+    session: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningPiece:
+    """A piece of the model's reasoning, where the provider shows it."""
+
+    session: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFinished:
+    """The model's turn is complete and stored; `usage` is what the provider reported (tokens, dollars)."""
+
+    session: str
+    number: int
+    message: Message
+    usage: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCompacted:
+    """Older turns were replaced by a summary."""
+
+    session: str
+    before_tokens: int
+    after_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something a person should know: a skill was activated, a limit is near, a repeat was blocked."""
+
+    session: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """A run is over; `status` is "ok", "stopped", "error" or "cancelled"."""
+
+    session: str
+    status: str
+    answer: str
+    reason: str = ""
+
+
 Event = (
     CallStarted
     | CallDecided
@@ -124,6 +192,13 @@ Event = (
     | CallFinished
     | ToolsChanged
     | ServerChanged
+    | TurnStarted
+    | TextPiece
+    | ReasoningPiece
+    | TurnFinished
+    | HistoryCompacted
+    | Notice
+    | RunFinished
 )
 
 EventSink = Callable[[Event], None]

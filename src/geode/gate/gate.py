@@ -130,6 +130,14 @@ class Gate:
             # Without the store nothing may run; what ran already has said so in its own result.
             return failed(resolved, error)
 
+    async def refuse(self, call: Call, *, policy: str, reason: str) -> ToolResult:
+        """Record and return the denial of a call that a front does not want to make (a repeat guard, a budget)."""
+        self.emit(CallStarted(call))
+        verdict = Verdict(Decision.DENY, (TraceStep(policy, Decision.DENY, reason),))
+        resolved = Resolved(call=call, entry=None, verdict=verdict)
+        self.emit(CallDecided(call, verdict))
+        return await self._end(resolved, denied(resolved, verdict))
+
     async def _finish_known(self, pending: Pending, resolved: Resolved, entry: ToolEntry) -> ToolResult:
         call, digest = resolved.call, resolved.digest
         if call.idempotency_key:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..core.errors import GeodeError, Missing
 from ..core.messages import Message, ToolCall
@@ -27,10 +27,13 @@ __all__ = [
     "Request",
     "StopReason",
     "TextDelta",
-    "ToolForm",
     "TurnEnded",
     "Usage",
+    "Wire",
 ]
+
+
+Wire = Literal["messages", "responses", "chat"]
 
 
 class ModelError(GeodeError):
@@ -108,6 +111,7 @@ class Profile:
 
     Attributes:
         provider: "anthropic", "openai", "chat" (OpenAI-compatible), "scripted".
+        wire: the form of a request's tools: Anthropic Messages, OpenAI Responses or OpenAI Chat Completions.
         name: the provider's name of the model.
         family: who made the model ("claude", "gpt", "qwen" …); a reviewer must be of another one.
         context_tokens: size of the context window.
@@ -122,6 +126,7 @@ class Profile:
 
     provider: str
     name: str
+    wire: Wire = "chat"
     family: str = ""
     context_tokens: int = 128_000
     output_tokens: int = 8_192
@@ -134,36 +139,21 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolForm:
-    """One tool as a request offers it.
-
-    Attributes:
-        name, description, parameters: as registered; the adapter makes legal names and schemas of them
-            and maps calls back to exactly these names and keys.
-        deferred: True for a tool the provider may load later (only where `Profile.deferral`).
-    """
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    deferred: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One turn to ask for. Adapters send it as it is: equal requests give equal bytes.
 
     Attributes:
         system: the instructions.
-        messages: a valid history: results stand directly after the turn that called, in call order.
-        tools: in a stable order.
+        messages: a valid history: results stand directly after the turn that called, in call order;
+            names and arguments of calls are those of the wire.
+        tools: definitions in the form of the profile's wire, legal for the provider, in a stable order.
         max_output_tokens: None takes the profile's.
         session: a key for provider-side caching, or "".
     """
 
     system: str
     messages: Sequence[Message]
-    tools: Sequence[ToolForm] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
     max_output_tokens: int | None = None
     session: str = ""
 
