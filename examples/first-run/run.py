@@ -95,6 +95,7 @@ class Run:
         self.pause = pause
         self.steps: list[Step] = []
         self.client: Any = None
+        self.ready_seconds = 0.0
 
     # ------------------------------------------------------------ setting
 
@@ -157,10 +158,13 @@ class Run:
             await asyncio.sleep(self.pause)
 
     async def connect(self, step: Step) -> None:
-        step.asked = "an MCP client connects and asks: which tools are there?"
+        step.asked = "an MCP client starts it and asks: which tools are there?"
         tools = (await self.client.list_tools()).tools
         names = sorted(t.name for t in tools)
-        step.did = [f"{len(names)} tools: {', '.join(names)}"]
+        step.did = [
+            f"ready {self.ready_seconds:.1f} s after the start, protocol {self.client.protocol_version}",
+            f"{len(names)} tools: {', '.join(names)}",
+        ]
         wanted = {"tool_search", "read_document", "grep_file", "code_interpreter", "write_file", "shell_exec"}
         missing = wanted - set(names)
         step.ok = not missing
@@ -178,7 +182,7 @@ class Run:
     async def read(self, step: Step) -> None:
         step.asked = "read_document: report.pdf, page 2"
         answer = await self.call("read_document", {"path": "report.pdf", "pages": "2"})
-        step.did = excerpt(answer.text, ("Month", "Jul", "Year"), 8)
+        step.did = excerpt(answer.text, ("of 6 pages", "| Month", "| Jul", "| Year"), 8)
         step.ok = not answer.is_error and "349,545" in answer.text and "Workshop" not in answer.text
         step.proof = "349,545 rides in the table of page 2" if step.ok else "the sum of the table was not there"
 
@@ -250,9 +254,10 @@ class Run:
             env=self.environment,
             cwd=str(self.workspace),
         )
+        started = time.perf_counter()
         with self.log.open("w", encoding="utf-8") as log:
             async with Client(stdio_client(server, errlog=log), read_timeout_seconds=STEP_SECONDS) as client:
-                self.client = client
+                self.client, self.ready_seconds = client, time.perf_counter() - started
                 await self.over_mcp()
         await self.step("Look at the record", self.record)
         await self.step("Verify the record", self.verify)

@@ -20,9 +20,13 @@ class TerminalApprover:
 
     Questions come one at a time; the answer must be typed after the question is shown
     (what was typed before is dropped), and anything but yes is no.
+
+    Args:
+        seconds: how long the gate waits for an answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._turn = asyncio.Lock()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
@@ -30,7 +34,7 @@ class TerminalApprover:
         if not on_terminal():
             return ApprovalAnswer(False, by="", reason="no terminal to ask at", answered=False)
         async with self._turn:
-            seconds = (request.expires_at - datetime.now(UTC)).total_seconds()
+            seconds = min(self._seconds, (request.expires_at - datetime.now(UTC)).total_seconds())
             _show(request, seconds)
             line = await _read_line(seconds)
         if line is None:

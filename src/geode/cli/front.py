@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -37,7 +40,15 @@ async def serve_forever(
         else:
             from ..gateway.http import serve_http
 
-            await serve_http(parts, *address, expose=expose, ready=_announce)
+            await serve_http(parts, *address, expose=expose, ready=_announce, stop=_stop_on_sigterm())
+
+
+def _stop_on_sigterm() -> asyncio.Event:
+    """An event that SIGTERM sets: the server then finishes what it is doing and ends by itself."""
+    stop = asyncio.Event()
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    return stop
 
 
 def _announce(where: str) -> None:

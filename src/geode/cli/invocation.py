@@ -12,6 +12,7 @@ import hashlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["Invocation", "principal", "session_of"]
 
 T = TypeVar("T")
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_GRACE = 10.0
+"""Seconds that everything has to end after a signal."""
 
 
 def principal() -> str:
@@ -137,14 +142,9 @@ class Invocation:
         from ..config.settings import load_settings
 
         settings = load_settings(self.project, self.home, trusted=self.trusted, overrides=self.overrides)
-        self.tell_notices(settings)
-        return settings
-
-    @staticmethod
-    def tell_notices(settings: Settings) -> None:
-        """What was ignored in the settings files, on stderr."""
         for text in settings.notices:
             render.note(f"note: {text}")
+        return settings
 
     @cached_property
     def policy(self) -> PolicyEngine:
@@ -176,9 +176,9 @@ class Invocation:
         from ..runtime import GeodeRuntime
         from .approver import TerminalApprover
 
-        approver = TerminalApprover() if ask else None
+        settings = self.settings  # also tells its notices
+        approver = TerminalApprover(settings.approval_timeout) if ask else None
         runtime = GeodeRuntime.create(self.project, self.home, mode=self.mode, approver=approver)
-        self.tell_notices(runtime.settings)
         async with runtime:
             stop = runtime.subscribe(events) if events is not None else None
             try:
@@ -192,7 +192,7 @@ class Invocation:
     def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine to its end; Ctrl-C and SIGTERM cancel it, and everything below cleans up."""
         with asyncio.Runner() as runner:
-            return runner.run(_with_sigterm(make))
+            return runner.run(_interruptible(make))
 
     def show(self, document: Mapping[str, Any], people: Callable[[], None]) -> None:
         """Print the JSON document, or call `people` to print for a reader."""
@@ -202,27 +202,43 @@ class Invocation:
             people()
 
 
-async def _with_sigterm(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+async def _interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Await, cancelled by the first signal; a second one, or ten seconds, end the process at once.
+
+    What runs in the sandbox and behind MCP ends with this process in either case.
+    """
     task = asyncio.current_task()
     assert task is not None
-    ended: list[int] = []
+    loop = asyncio.get_running_loop()
+    got: list[int] = []
+    watchdogs: list[threading.Timer] = []
 
-    def end() -> None:
-        ended.append(signal.SIGTERM)
+    def end(number: int) -> None:
+        if got:
+            os._exit(128 + number)
+        got.append(number)
+        watchdog = threading.Timer(_GRACE, os._exit, [128 + number])
+        watchdog.daemon = True
+        watchdog.start()
+        watchdogs.append(watchdog)
         task.cancel()
 
     try:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, end, number)
     except (NotImplementedError, RuntimeError, ValueError):  # Windows, or not in the main thread
         return await make()
     try:
         return await make()
     except asyncio.CancelledError:
-        if ended:
-            raise Terminated from None
+        if got:
+            raise (KeyboardInterrupt if got[0] == signal.SIGINT else Terminated) from None
         raise
     finally:
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        for watchdog in watchdogs:
+            watchdog.cancel()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
 
 
 def on_terminal() -> bool:

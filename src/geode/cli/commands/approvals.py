@@ -47,13 +47,18 @@ def _list(run: Invocation) -> int:
     rows = [item.to_json() for item in page.items]
 
     def people() -> None:
-        lines = [[r["id"], r["state"], r["tool"], r["view"], r["verdict"].get("reason"), r["expires_at"]] for r in rows]
+        lines = [_line(item) for item in page.items]
         render.table(["id", "state", "tool", "what would run", "why it asks", "until"], lines, empty="no request")
         if rows:
             render.note("answer with: geode approvals approve ID, or deny ID --reason TEXT")
 
     run.show({"approvals": rows, "count": page.total, "next_cursor": page.next_cursor}, people)
     return 0
+
+
+def _line(item: StoredApproval) -> list[object]:
+    until = item.expires_at.astimezone().strftime("%H:%M:%S")
+    return [item.id, item.state, item.tool, item.view, item.verdict.get("reason"), until]
 
 
 def _approve(run: Invocation) -> int:

@@ -14,9 +14,9 @@ __all__ = ["configure"]
 
 _MEANING = {
     "nothing": "the project brings nothing that needs trust",
-    "untrusted": "not trusted: its servers and tools are not used",
-    "trusted": "trusted as it is now; a change asks again",
-    "changed": "changed since it was trusted: its servers and tools are not used",
+    "untrusted": "its servers and tools are not used until you trust it",
+    "trusted": "its servers, tools and rules are used as they are now; a change asks again",
+    "changed": "it is not what was trusted: its servers and tools are not used",
 }
 
 

@@ -1,0 +1,27 @@
+"""The measurements measure what they say; their targets are judged on a quiet machine, not here."""
+
+from __future__ import annotations
+
+from geode.bench.figures import Figure, document
+from geode.bench.loop import measure_loop
+from geode.bench.startup import measure_startup
+
+
+def test_a_figure_knows_whether_it_meets_its_target():
+    assert Figure("a", 1.0, "ms", 2.0).ok
+    assert not Figure("a", 3.0, "ms", 2.0).ok
+    assert Figure("a", 3.0, "", 2.0, ">=").ok
+    assert document("x", [Figure("a", 3.0, "ms", 2.0)], {})["ok"] is False
+
+
+def test_help_loads_nothing_heavy():
+    found = measure_startup(2)
+    assert found["facts"]["heavy"] == []
+    assert found["figures"][0]["value"] > 10
+
+
+async def test_the_loop_records_two_records_a_call():
+    found = await measure_loop(40)
+    assert found["facts"]["records"] >= 2 * (50 + 40)
+    assert found["figures"][0]["value"] < 50
+    assert found["figures"][1]["ok"]
