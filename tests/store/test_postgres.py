@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import pwd
 import secrets
 import shutil
@@ -156,6 +157,19 @@ async def test_every_part_of_the_store(shared: Place) -> None:
         await transcripts.append("s", 0, {"text": "a\x00\ud800"})
         assert await transcripts.load("s") == [{"text": "a\x00\ufffd"}]
         assert len(await transcripts.sessions()) == 1
+
+
+async def test_another_machine_with_the_same_key_is_no_incident(shared: Place, tmp_path: Path) -> None:
+    with shared.open() as db:
+        await record_calls(AuditLog(db, shared.home), 2)
+    # Its rows say that they come from elsewhere: as if the first home were another machine's.
+    sql(shared, f'UPDATE audit SET body = replace(body, \'"host":"{platform.node()}\', \'"host":"elsewhere\')')
+    second = Place(tmp_path / "second", shared.url)
+    second.home.mkdir()
+    with second.open() as db:
+        log = AuditLog(db, second.home)
+        await record_calls(log, 2, prefix="second")
+        assert not [p for p in (await log.verify()).problems if p.startswith("noted before")]
 
 
 async def test_retention(shared: Place) -> None:

@@ -210,9 +210,8 @@ class AuditLog:
                 self._seq, self._mac, self._stale = tail.seq, tail.mac, False
                 return
             self._release()
-        first = connection.execute(select(audit.c.seq).limit(1)).first()
         with self._home.alone():
-            keys, manifest = self._home.ensure(has_rows=first is not None)
+            keys, manifest = self._home.ensure(has_rows=lambda: self._has_rows_of_ours(connection))
             slot, tail = self._free_slot(connection, keys, manifest)
             if slot is None:
                 slot = self._home.new_slot(keys, manifest)
@@ -221,6 +220,15 @@ class AuditLog:
         self._seq, self._mac, self._signed, self._stale = tail.seq, tail.mac, tail.seq, False
         opened = self._state("opened", slot, keys, home=manifest.home)
         self._insert_row(connection, slot, keys, opened)
+
+    @staticmethod
+    def _has_rows_of_ours(connection: Connection) -> bool:
+        """Whether there are rows that this home must have written: of a server, only this machine's."""
+        query = select(audit.c.seq).limit(1)
+        if connection.dialect.name != "sqlite":
+            host = _dump(platform.node())
+            query = query.where(audit.c.kind == "config", audit.c.body.contains(f'"host":{host}', autoescape=True))
+        return connection.execute(query).first() is not None
 
     def _free_slot(self, connection: Connection, keys: Keys, manifest: Manifest) -> tuple[Slot | None, Head]:
         """A slot that no process holds and whose chain is as its head says."""

@@ -19,7 +19,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -177,13 +177,13 @@ class AuditHome:
         except OSError as error:
             raise from_os(error, f"the audit folder {self.folder}") from error
 
-    def ensure(self, *, has_rows: bool) -> tuple[Keys, Manifest]:
+    def ensure(self, *, has_rows: Callable[[], bool]) -> tuple[Keys, Manifest]:
         """The key and the list of writers, made when missing; call it inside `alone`.
 
         A loss is never repaired in silence: it is written into the new list as an incident.
 
         Args:
-            has_rows: whether the database holds audit records already.
+            has_rows: whether the database holds audit records that this home must have written.
         """
         with file_lock(self.key_file.with_name("key.lock"), seconds=_LOCK_SECONDS) as held:
             if not held:
@@ -199,11 +199,12 @@ class AuditHome:
         manifest = self.manifest(keys)
         if manifest is None:
             manifest = Manifest(secrets.token_hex(8))
-            if made and (has_rows or self.manifest_file.exists() or self.head_writers()):
+            rows = has_rows()
+            if made and (rows or self.manifest_file.exists() or self.head_writers()):
                 manifest.note("the key file was missing or unusable; a new key was made")
             elif self.manifest_file.exists():
                 manifest.note("the list of writers was not signed with our key; a new list was made")
-            elif has_rows or self.head_writers():
+            elif rows or self.head_writers():
                 manifest.note("the list of writers was missing; a new list was made")
             if self.manifest_file.exists():
                 self.manifest_file.replace(self.manifest_file.with_name(f"writers.bad-{secrets.token_hex(4)}"))
