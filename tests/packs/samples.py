@@ -84,3 +84,11 @@ def zip_of(files: dict[str, bytes], *, claimed_size: int = 0) -> bytes:
         if claimed_size:
             archive.infolist()[-1].file_size = claimed_size
     return out.getvalue()
+
+
+def with_broken_sheet() -> bytes:
+    """A workbook whose sheet is no XML."""
+    with zipfile.ZipFile(io.BytesIO(xlsx({"A": [[1, 2]]}))) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    files["xl/worksheets/sheet1.xml"] = files["xl/worksheets/sheet1.xml"].replace(b"</row>", b"<row")
+    return zip_of(files)

@@ -191,6 +191,7 @@ async def test_a_page_without_text_says_so(bench: Bench, put: Put) -> None:
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512) + "EncryptedPackage".encode("utf-16-le"),
             "encrypted",
         ),
+        ("a.xlsx", samples.with_broken_sheet(), "could not be read"),
         ("a.zip", samples.zip_of({"x": b"1"}), "no document"),
         ("a.png", b"\x89PNG\r\n\x1a\n\x00", "PNG"),
         ("a.dat", bytes(range(256)), "no document"),

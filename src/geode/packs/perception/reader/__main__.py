@@ -52,6 +52,15 @@ def main() -> None:
             "fix": "read a smaller part or a smaller file",
             "code": "tool_failed",
         }
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # boundary: parsers raise (and panic) in many ways on damaged files
+        answer = {
+            "ok": False,
+            "message": f"it could not be read: {type(error).__name__}: {str(error)[:200]}",
+            "fix": "the file is probably damaged: save it again in its program, or get it again",
+            "code": "tool_failed",
+        }
     sys.stdout.write(json.dumps(answer) + "\n")
 
 
