@@ -234,6 +234,48 @@ def test_ctrl_c_ends_with_130_and_leaves_no_process(geode: Place):
     assert geode("audit", "list", "--json").json["calls"][0]["status"] in {"cancelled", "error"}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_kill_between_intent_and_outcome_is_shown_as_unknown_and_not_repeated(geode: Place):
+    code = "open('a.txt', 'a').write('once'); import os; os.spawnlp(0, 'sleep', 'sleep', '6544')"
+    words = ["tools", "call", "code_interpreter", "--args", json.dumps({"code": code}), "--idempotency-key", "k"]
+    process = subprocess.Popen(
+        geode.words(*words), env=geode.env, cwd=geode.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: running("6544"), 20)
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not running("6544"), 5)
+    found = geode("audit", "list", "--json").json["calls"]
+    assert [(c["tool"], c["status"], c["side_effects"]) for c in found] == [("code_interpreter", "unknown", "unknown")]
+    again = geode(*words, "--json")
+    assert again.code == 1
+    assert again.json["error"]["code"] == "outcome_unknown"
+    assert (geode.project / "a.txt").read_text(encoding="utf-8").count("once") <= 1
+    assert geode("audit", "verify", "--json").json["ok"]
+    assert geode("audit", "stats", "--json").json["unknown"] == 1
+
+
+def test_a_terminal_without_unicode_and_closed_streams_do_no_harm(geode: Place):
+    assert geode.process("--help", env={"PYTHONIOENCODING": "ascii"}).code == 0
+    shown = geode.process("policy", "check", "caf\udce9", "--json", env={"PYTHONIOENCODING": "ascii"})
+    assert shown.code == 0
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        line = " ".join(["exec", *geode.words("policy", "check", "x"), closed])
+        done = subprocess.run(["sh", "-c", line], env=geode.env, cwd=geode.project, timeout=30, check=False)
+        assert done.returncode == 0, closed
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root writes everywhere")
+def test_a_read_only_home_and_an_unreadable_project_are_named(geode: Place):
+    geode.home.mkdir(mode=0o500)
+    done = geode("tools", "call", "list_directory", "--json")
+    assert done.code == 1
+    assert "cannot be written" in done.error["message"]
+    closed = geode.root / "closed"
+    closed.mkdir(mode=0o000)
+    assert "cannot be read" in geode("tools", "list", "--json", "--project", str(closed)).error["message"]
+
+
 def running(mark: str) -> bool:
     """Whether a process with `mark` in its command line or its stdin file is alive."""
     for folder in Path("/proc").glob("[0-9]*"):

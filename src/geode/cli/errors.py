@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +12,16 @@ from pathlib import Path
 
 from ..core.errors import GeodeError, InvalidArguments, UnknownTool
 
-__all__ = ["BROKEN_PIPE", "INTERRUPTED", "Terminated", "error_document", "exit_code_of", "finish", "guarded"]
+__all__ = [
+    "BROKEN_PIPE",
+    "INTERRUPTED",
+    "Terminated",
+    "error_document",
+    "exit_code_of",
+    "finish",
+    "guarded",
+    "prepare_streams",
+]
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -68,6 +78,16 @@ def guarded(run: Callable[[], int], *, json: bool, words: Sequence[str]) -> int:
     except Exception as error:  # the last line of defence: a log file, never a traceback
         _say(_unexpected(error, words), json=json, code="unexpected")
         return 1
+
+
+def prepare_streams() -> None:
+    """Let a character that the terminal's encoding lacks become "?", and a closed stream be a null one."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it lives as long as we do
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def finish(code: int) -> int:

@@ -76,6 +76,8 @@ class Invocation:
             UsageError: it does not exist, is no directory or cannot be entered.
         """
         given = self._options.project
+        if given is not None and not given.strip():
+            raise UsageError("--project is empty", fix="give a directory, or leave it out for the current one")
         try:
             path = Path(given).expanduser() if given is not None else Path.cwd()
             real = path.resolve(strict=True)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ..core.errors import UsageError
-from .errors import finish, guarded
+from .errors import finish, guarded, prepare_streams
 from .parser import COMMANDS, CommandParser, build_parser, global_options
 from .version import VERSION
 
@@ -28,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         approval, 5 something is missing, 130 interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    prepare_streams()
     wants_json = "--json" in (words[: words.index("--")] if "--" in words else words)
     return finish(guarded(lambda: _run(words), json=wants_json, words=words))
 
