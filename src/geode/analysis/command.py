@@ -25,6 +25,7 @@ UNPARSED = "(not understood) "
 
 MAX_CHARS = 50_000
 MAX_DEPTH = 6
+MAX_FOLDERS = 8
 _KEYWORDS = frozenset(
     "{ } if then else elif fi for while until do done case esac select in function time coproc ! [[ ]]".split()
 )
@@ -198,6 +199,8 @@ class _Analyser:
         return False
 
     def change_directory(self, rest: Sequence[Word], simple: Simple | None) -> bool:
+        if len(self.seen) > MAX_FOLDERS:
+            return False
         operands = [w for w in rest if not re.fullmatch(r"-[LPe@]+|--", w.text)]
         if len(operands) > 1 or (operands and (operands[0].text == "-" or not operands[0].known or operands[0].globs)):
             self.note("the directory it changes to")
@@ -206,9 +209,8 @@ class _Analyser:
         self.read(target, content=False)
         new = [p for p, _ in self.places(target)]
         self.seen = tuple(dict.fromkeys((*self.seen, *new)))
-        if len(self.seen) > 8:
+        if len(self.seen) > MAX_FOLDERS:
             self.note("too many directories it may run in")
-            self.seen = self.seen[:8]
             return False
         sure = simple is not None and simple.after == "&&" and simple.before in ("", "&&", ";", "\n")
         self.cwds = tuple(dict.fromkeys(new)) if sure else self.seen

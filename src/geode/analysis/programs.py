@@ -349,7 +349,7 @@ _FIND_WORDS = (*sorted(_FIND_ACTIONS | _FIND_WRITES), "-delete")
 
 def options_from_wildcards(name: str, words: Sequence[Word]) -> bool:
     """Whether an unquoted wildcard could turn into an option that does more, by a file of that name."""
-    wild = [w for w in words[1:] if w.globs and w.globs[0] == 0]
+    wild = [w for w in words[1:] if w.globs and (w.globs[0] == 0 or w.text.startswith("-"))]
     if name == "find":
         patterns = [re.escape(w.text).replace(r"\*", ".*").replace(r"\?", ".") for w in wild]
         return any("[" in w.text for w in wild) or any(re.fullmatch(p, f) for p in patterns for f in _FIND_WORDS)

@@ -197,6 +197,7 @@ class _Lexer:
             self.note("a redirection without a target")
             word.known = False
             self.at += 1
+        word.globs = [g for g in word.globs if word.text[g] != "[" or "]" in word.text[g:]]
         if word.brace == 2:
             self.note("a brace expansion")
             word.known = False
@@ -250,6 +251,9 @@ class _Lexer:
             elif run := _QUOTED_RUN.match(text, self.at):
                 word.text += run[0]
                 self.at = run.end()
+            else:  # a backslash at the very end
+                word.text += c
+                self.at += 1
         if self.at >= len(text):
             self.note("a quote is not closed")
             word.known = False

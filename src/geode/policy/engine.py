@@ -353,6 +353,8 @@ class _Builder:
         keys = {"name", "mode", "priority", "allowed_tools", "denied_tools", "unless_requested"}
         if unknown := sorted(set(item) - keys):
             raise ConfigError(f"{fault}: unknown key {unknown[0]!r}", fix=f"known keys: {', '.join(sorted(keys))}")
+        if not isinstance(name, str) or not name.strip():
+            raise ConfigError(f"{fault}: a policy needs a name", fix='write name = "…"')
         mode = item.get("mode")
         if mode != "*" and mode not in self.chain.modes:
             raise ConfigError(f"{fault}: unknown mode {mode!r}", fix=f"use one of: *, {', '.join(self.chain.modes)}")
