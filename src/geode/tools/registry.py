@@ -47,7 +47,7 @@ class ToolRegistry:
             tool: a `FunctionTool`, or any object with the members of `Tool`.
             source: "builtin", "definitions", "code", "plugin:NAME" or "mcp:SERVER".
             replace: True takes the place of the source's tool of the same name; code may
-                take the place of a built-in this way, nothing else may.
+                take the place of a built-in this way (and becomes one), nothing else may.
 
         Returns:
             The entry; look at its `status`: it may be shadowed or quarantined.
@@ -70,7 +70,8 @@ class ToolRegistry:
                         f"tool {entry.name!r} of {source} has the name of a built-in",
                         fix="give it another name; a built-in is never shadowed",
                     )
-                self._sources["builtin"] = tuple(e for e in builtin if e.name != entry.name)
+                # It keeps the rank of what it replaces: no other source may now take the name.
+                source, entry, mine = "builtin", make_entry(tool, "builtin"), builtin
             self._sources[source] = (*(e for e in mine if e.name != entry.name), entry)
             self._rebuild()
             return next(e for e in self._all if e.source == source and e.name == entry.name)

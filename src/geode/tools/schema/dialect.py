@@ -71,7 +71,10 @@ def compile_schema(schema: Json) -> jsonschema_rs.Draft202012Validator:
         )
     except jsonschema_rs.ValidationError as error:
         path = "".join(f"/{part}" for part in error.instance_path)
-        raise SchemaError(error.message.splitlines()[0][:300], path=path) from error
+        message = error.message.splitlines()[0][:300]
+        if message.startswith("Pointer"):
+            message = f"dangling reference: {message}"
+        raise SchemaError(message, path=path) from error
     except (jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         raise SchemaError(str(error).splitlines()[0][:300]) from error
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from .combine import flatten_root, merge_all_of
-from .dialect import IN_LIST, IN_MAP, IN_ONE, Json, modernise
+from .dialect import IN_LIST, IN_MAP, IN_ONE, Json
 from .refs import inline
+from .validation import check_schema
 
 __all__ = ["PROVIDERS", "Dialect", "Provider", "normalise"]
 
@@ -79,7 +80,7 @@ def normalise(schema: Any, dialect: Dialect = "anthropic") -> Json:
     Raises:
         SchemaError: the schema cannot be used; says where and why.
     """
-    modern = modernise(schema)
+    modern = check_schema(schema)
     if dialect == "mcp":
         return modern
     provider = PROVIDERS[dialect]
