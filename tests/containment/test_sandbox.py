@@ -204,6 +204,13 @@ async def test_what_steers_other_programs_is_read_only_and_cannot_be_made(sh: Sh
         assert await gone(ground.root / name), name
 
 
+async def test_git_adds_everything_without_stumbling_over_placeholders(sh: Shell, ground: Ground) -> None:
+    (ground.root / "f").write_text("x")
+    outcome = await sh("git init -q . && git add -A && git status --short && ls -A")
+    assert outcome.stdout.text.startswith("A  f\n"), outcome.stderr.text
+    assert ".mcp.json" not in outcome.stdout.text.split("\n")[1]
+
+
 async def test_the_persons_own_empty_folders_are_not_taken_for_placeholders(sh: Shell, ground: Ground) -> None:
     (ground.root / ".claude").mkdir()
     (ground.root / ".mcp.json").write_text("{}\n")
@@ -520,6 +527,31 @@ async def test_T78_limits_hold_for_the_process_tree(sh: Shell) -> None:
     assert "Too many open files" in files.stderr.text
     assert size.stdout.text.strip() == "1000000"
     assert forks.hint == "reached the process limit"
+
+
+async def test_T78_memory_is_counted_over_the_whole_tree(sh: Shell) -> None:
+    code = (
+        "import os, time\n"
+        "for _ in range(5):\n"
+        "    if os.fork() == 0:\n"
+        "        data = bytearray(60_000_000); time.sleep(20); os._exit(0)\n"
+        "print('forked', flush=True); time.sleep(20)"
+    )
+    outcome = await sh(f'python -c "{code}"', limits=Limits(seconds=20, memory_bytes=200 * 1024 * 1024))
+    assert (outcome.signal, outcome.hint) == ("SIGKILL", "reached the memory limit")
+    assert outcome.duration_ms < 8000
+
+
+async def test_memory_a_fork_shares_counts_once(sh: Shell) -> None:
+    code = (
+        "import os, time\n"
+        "data = bytearray(60_000_000)\n"
+        "children = [os.fork() or (time.sleep(2), os._exit(0)) for _ in range(5)]\n"
+        "[os.wait() for _ in children]\n"
+        "print('done')"
+    )
+    outcome = await sh(f'python -c "{code}"', limits=Limits(seconds=20, memory_bytes=200 * 1024 * 1024))
+    assert (outcome.exit_code, outcome.stdout.text) == (0, "done\n")
 
 
 async def test_a_request_cannot_exceed_the_configured_limits(ground: Ground) -> None:

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from ...core.ports import ProcessSpec
@@ -29,6 +28,10 @@ class Running(Protocol):
     async def wait(self) -> int:
         """Wait until no process of the tree is alive; the first process's wait status as a shell sees it
         (0..128 an exit code, 128 + n ended by signal n)."""
+        ...
+
+    def memory(self, limit: int) -> int:
+        """Bytes the whole tree uses, at least exact enough to compare with `limit`; may block for some milliseconds."""
         ...
 
     def terminate(self) -> None:
@@ -78,10 +81,6 @@ class Backend(Protocol):
             SandboxUnavailable: the sandbox could not be set up.
             ToolFailed: the program does not exist in the sandbox or the request cannot be contained.
         """
-        ...
-
-    def visible(self, spec: ProcessSpec) -> tuple[Path, ...]:
-        """Host directories the process sees, for finding programs."""
         ...
 
 

@@ -37,6 +37,7 @@ from .view import EXTRA_BIN, HOME, View, base_environment, build_view, python_pl
 __all__ = ["Bubblewrap"]
 
 _UID = 1000  # inside; whoever it is outside
+_IGNORED = base_environment()["GIT_CONFIG_VALUE_1"]
 _TMP_BYTES = 1024 * 1024 * 1024
 _SHM_BYTES = 256 * 1024 * 1024
 _STAGES = 16
@@ -101,10 +102,6 @@ class Bubblewrap:
     def name(self) -> str:
         """`bubblewrap`, or `bubblewrap+uid` when it runs as a user id of its own."""
         return "bubblewrap+uid" if self._root else "bubblewrap"
-
-    def visible(self, spec: ProcessSpec) -> tuple[Path, ...]:
-        """See `Backend.visible`."""
-        return tuple(bind.path for bind in self._view(spec).binds)
 
     # ------------------------------------------------------------ trying
 
@@ -280,6 +277,9 @@ class Bubblewrap:
                 words += ["--ro-bind", str(_translated(guard.path, places)), str(guard.path)]
             else:
                 words += ["--ro-bind", "/dev/null", str(guard.path)]
+        ignored = [guard.path.name for guard in view.guards if not guard.folder and guard.path not in prepared.held.own]
+        if ignored:  # so that `git add -A` does not stumble over what is not really there
+            words += ["--perms", "0444", "--ro-bind-data", data("ignored", "\n".join(ignored).encode()), _IGNORED]
         for mask in view.masks:
             if mask.is_dir():
                 words += ["--perms", "0000", "--tmpfs", str(mask), "--remount-ro", str(mask)]
@@ -347,7 +347,8 @@ def _wanted(limits: Limits) -> dict[int, int]:
     wanted = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: limits.cpu_seconds,
-        resource.RLIMIT_AS: None if limits.memory_bytes is None else max(limits.memory_bytes, 32 * 1024 * 1024),
+        # What a process can write to, not its address space: WebAssembly and the JVM reserve far more than they use.
+        resource.RLIMIT_DATA: None if limits.memory_bytes is None else max(limits.memory_bytes, 32 * 1024 * 1024),
         resource.RLIMIT_NPROC: None if limits.processes is None else max(limits.processes, 1),
         resource.RLIMIT_FSIZE: None if limits.file_bytes is None else max(limits.file_bytes, 4096),
         resource.RLIMIT_NOFILE: None if limits.open_files is None else max(limits.open_files, 16),
@@ -375,7 +376,7 @@ def _pair(kind: int, value: int, hard: int) -> tuple[int, int]:
 def _limit_words(limits: Limits) -> list[str]:
     """The same for util-linux's prlimit. As root the user id is the sandbox's own, so the limit may be set before
     it enters a user namespace; afterwards it would take CAP_SYS_RESOURCE, which containers do not give."""
-    names = {resource.RLIMIT_CORE: "core", resource.RLIMIT_CPU: "cpu", resource.RLIMIT_AS: "as",
+    names = {resource.RLIMIT_CORE: "core", resource.RLIMIT_CPU: "cpu", resource.RLIMIT_DATA: "data",
              resource.RLIMIT_NPROC: "nproc", resource.RLIMIT_FSIZE: "fsize",
              resource.RLIMIT_NOFILE: "nofile"}  # fmt: skip
     words: list[str] = []

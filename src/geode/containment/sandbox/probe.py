@@ -179,7 +179,9 @@ _FORK = _COUNT.format(step="os.fork() or (time.sleep(5), os._exit(0))")
 _THREADS = _COUNT.format(step="threading.Thread(target=time.sleep, args=(5,), daemon=True).start()")
 _FILES = _COUNT.format(step="os.open('/dev/null', 0)")
 _MEMORY = "b=bytearray(600*1024*1024); print('got')"
-_SHARED = "import mmap; m=mmap.mmap(-1,600*1024*1024); print('got')"
+_SHARED = (
+    "import mmap,time\nm=mmap.mmap(-1,600<<20)\nfor _ in range(600): m.write(b'x'*(1<<20))\ntime.sleep(3); print('got')"
+)
 _FILE = "f=open('big','wb')\nfor _ in range(64): f.write(b'x'*(1<<20))\nf.flush(); print('got')"
 _FILL = "import os; os.posix_fallocate(os.open('{}/big',os.O_CREAT|os.O_WRONLY),0,3<<30); print('got')"
 _CPU = "import time\nend=time.time()+6\nwhile time.time()<end: pass\nprint('got')"

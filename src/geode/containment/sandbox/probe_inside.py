@@ -439,7 +439,9 @@ def _unix(s: dict[str, Any]) -> bool:
 for _name, _family, _kind, _protocol in (
     ("open a raw socket", socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
     ("open a packet socket", 17, socket.SOCK_RAW, 0),
-    ("open a netlink socket", 16, socket.SOCK_RAW, 0),
+    ("open an audit netlink socket", 16, socket.SOCK_RAW, 9),
+    ("open a netfilter netlink socket", 16, socket.SOCK_RAW, 12),
+    ("open a device event netlink socket", 16, socket.SOCK_RAW, 15),
     ("open a vsock socket", 40, socket.SOCK_STREAM, 0),
     ("open a kernel crypto socket", 38, socket.SOCK_SEQPACKET, 0),
     ("open a Bluetooth socket", 31, socket.SOCK_RAW, 0),

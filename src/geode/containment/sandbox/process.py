@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import SandboxUnavailable
+from ..quotas import tree_memory
 
 __all__ = ["Status", "Tree"]
 
@@ -174,6 +175,10 @@ class Tree:
         """See `Running.kill`."""
         self._signal(self._inner, signal.SIGKILL)
         self._signal(self._outer, signal.SIGKILL)
+
+    def memory(self, limit: int) -> int:
+        """See `Running.memory`."""
+        return tree_memory(self._inner_pid, limit) if self._inner >= 0 else 0
 
     def terminate(self) -> None:
         """See `Running.terminate`."""

@@ -14,7 +14,7 @@ from typing import Any
 from ...config.home import default_home
 from ...config.settings import SandboxSettings
 from ...core.errors import SandboxUnavailable, ToolFailed
-from ...core.ports import Limits, ProcessOutcome, ProcessSpec
+from ...core.ports import Captured, Limits, ProcessOutcome, ProcessSpec
 from ..capture import Collector, sweep_spool
 from .base import Backend, Running, Streams, byte_file
 from .select import limits_of, select_backend
@@ -22,6 +22,8 @@ from .select import limits_of, select_backend
 __all__ = ["SandboxRunner"]
 
 _GRACE = 0.3  # seconds between the polite and the final signal
+_WATCH = 0.4  # seconds between two looks at the memory of the tree
+_MEMORY = "memory"  # a reason to stop that is reported as a signal and a hint
 _CHUNK = 128 * 1024
 
 _HINTS = (
@@ -145,7 +147,8 @@ class SandboxRunner:
                 os.close(stdin)
                 for pump in pumps:
                     pump.close_write_end()
-            code = await self._to_the_end(running, spec.limits.seconds - (time.monotonic() - began), stop)
+            left = spec.limits.seconds - (time.monotonic() - began)
+            code = await self._to_the_end(running, left, stop, spec.limits.memory_bytes)
             for pump in pumps:
                 pump.drain()
         except BaseException:
@@ -161,11 +164,12 @@ class SandboxRunner:
             backend.name, spec, running, code, stop.reason, out, err, (time.monotonic() - began) * 1000
         )
 
-    async def _to_the_end(self, running: Running, seconds: float, stop: _Stop) -> int:
+    async def _to_the_end(self, running: Running, seconds: float, stop: _Stop, memory: int | None) -> int:
         """Wait for the tree; when it must stop, ask, then insist."""
         assert stop.wake is not None
         ended = asyncio.ensure_future(running.wait())
         woken = asyncio.ensure_future(stop.wake.wait())
+        watcher = asyncio.ensure_future(_watch_memory(running, memory, stop)) if memory is not None else None
         try:
             await asyncio.wait({ended, woken}, timeout=max(seconds, 0.0), return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
@@ -180,38 +184,58 @@ class SandboxRunner:
             raise
         finally:
             woken.cancel()
+            if watcher is not None:
+                watcher.cancel()
 
     def _outcome(
-        self, backend: str, spec: ProcessSpec, running: Running, code: int, stopped: str, out: Collector,
+        self, backend: str, spec: ProcessSpec, running: Running, code: int, reason: str, out: Collector,
         err: Collector, took: float,
     ) -> ProcessOutcome:  # fmt: skip
         stdout = out.finish()
         stderr = stdout if spec.merge_stderr else err.finish()
-        said = f"{stderr.text}\n{stdout.text}"
-        missing = _EXEC_FAILED.search(stderr.text) if not running.started and not stopped else None
-        if missing is not None:
-            raise ToolFailed(f"{missing[1]} cannot be started: {missing[2]}",
-                             fix="Check the program's name; only programs visible in the sandbox can run.")  # fmt: skip
-        if not stopped and not running.started:
-            why = stderr.text.strip().splitlines()[-1:] or [f"exit {code}"]
-            raise SandboxUnavailable(f"the sandbox could not be set up: {why[0]}", fix="geode doctor tells more.")
+        memory = reason == _MEMORY
+        stopped, code = ("", 128 + signal.SIGKILL) if memory else (reason, code)
+        if not stopped and not running.started and code <= 128:
+            for captured in (stdout, stderr):
+                if captured.spool is not None:
+                    captured.spool.unlink(missing_ok=True)
+            raise _not_started(stderr.text, code)
         name = _signal_name(code)
-        ended_by_itself = not stopped and not name
+        exited = not stopped and not name
         hints = [line for line in running.notices if "set aside" in line]
-        if not (ended_by_itself and code == 0):
-            hints += [
-                line for line in (_hint(said, name, spec.network), *running.notices) if line and line not in hints
-            ]
+        if not (exited and code == 0):
+            hint = _hint(f"{stderr.text}\n{stdout.text}", name, spec.network)
+            hints += ["reached the memory limit" if memory else hint, *running.notices]
         return ProcessOutcome(
-            exit_code=code if ended_by_itself else None,
+            exit_code=code if exited else None,
             signal=name if not stopped else "",
             stdout=stdout,
-            stderr=type(stderr)() if spec.merge_stderr else stderr,
+            stderr=Captured() if spec.merge_stderr else stderr,
             stopped=stopped,
             duration_ms=took,
             backend=backend,
-            hint="; ".join(hints),
+            hint="; ".join(dict.fromkeys(line for line in hints if line)),
         )
+
+
+def _not_started(said: str, code: int) -> ToolFailed | SandboxUnavailable:
+    """Why the program never ran, from what bubblewrap said."""
+    missing = _EXEC_FAILED.search(said)
+    if missing is not None:
+        fix = "Check the program's name; only programs visible in the sandbox can run."
+        return ToolFailed(f"{missing[1]} cannot be started: {missing[2]}", fix=fix)
+    why = said.strip().splitlines()[-1:] or [f"exit {code}"]
+    return SandboxUnavailable(f"the sandbox could not be set up: {why[0]}", fix="geode doctor tells more.")
+
+
+async def _watch_memory(running: Running, limit: int, stop: _Stop) -> None:
+    """End the tree when its processes together use more than one of them may."""
+    pause = _WATCH / 4
+    while True:
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _WATCH)
+        if await asyncio.to_thread(running.memory, limit) > limit:
+            stop.now(_MEMORY)
 
 
 def _signal_name(code: int) -> str:

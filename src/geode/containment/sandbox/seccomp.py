@@ -144,8 +144,8 @@ def _socket(network: bool) -> list[bytes]:
     body = [_argument(0)]
     for family in families:
         body += [_op(_JEQ, family, 0, 1), _op(_RET, _ALLOW)]
-    if network:  # NETLINK_ROUTE (protocol 0) only: resolvers list the addresses of the machine
-        body += [_op(_JEQ, _AF_NETLINK, 0, 3), _argument(2), _op(_JEQ, 0, 0, 1), _op(_RET, _ALLOW)]
+    # NETLINK_ROUTE (protocol 0) only: language runtimes list the addresses of their network namespace.
+    body += [_op(_JEQ, _AF_NETLINK, 0, 3), _argument(2), _op(_JEQ, 0, 0, 1), _op(_RET, _ALLOW)]
     return [*body, _answer(errno.EAFNOSUPPORT)]
 
 

@@ -118,7 +118,8 @@ def base_environment() -> dict[str, str]:
         "DEBIAN_FRONTEND": "noninteractive", "CI": "1", "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "NPM_CONFIG_YES": "false", "NPM_CONFIG_UPDATE_NOTIFIER": "false", "GEODE_SANDBOX": "1",
         # The owner on disk is the person, seen through the sandbox's user: git must not call that dubious.
-        "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+        "GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
+        "GIT_CONFIG_KEY_1": "core.excludesFile", "GIT_CONFIG_VALUE_1": "/etc/geode-ignored",
     }  # fmt: skip
 
 
