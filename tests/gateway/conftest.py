@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mcp import Client, StdioServerParameters
 
 FRONT = Path(__file__).with_name("front.py")

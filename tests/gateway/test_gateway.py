@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
+
+from geode.core.errors import GeodeError, UsageError
+from geode.gateway.http import serve_http
+from geode.gateway.modes import META_TOOLS
+from geode.gateway.parts import GatewayParts
+from geode.tools.registry import ToolRegistry
 from mcp import Client
 
 from .conftest import http_front, over_stdio
@@ -173,3 +181,88 @@ async def test_foreign_hosts_and_origins_are_refused() -> None:
         bad_host = await client.post(url, json=body, headers={**headers, "host": "evil.example"})
         bad_origin = await client.post(url, json=body, headers={**headers, "origin": "http://evil.example"})
         assert bad_host.status_code == 421 and bad_origin.status_code == 403
+
+
+def test_the_definitions_of_search_mode_cost_at_most_400_tokens() -> None:
+    """Common tokenizers need about 4 characters of such JSON for one token; 3 leaves a margin."""
+    text = json.dumps(META_TOOLS, separators=(",", ":"))
+    assert len(text) / 3 <= 400
+
+
+async def test_R83_counters_behind_the_gateway_are_kept_per_client(tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    project.mkdir()
+    demo = Path(__file__).parents[1] / "mcp" / "servers" / "demo.py"
+    (home / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"demo": {"command": sys.executable, "args": [str(demo)]}}})
+    )
+    async with (
+        http_front("direct", str(home), str(project)) as url,
+        Client(url, mode="legacy") as one,
+        Client(url, mode="legacy") as two,
+    ):
+        for _ in range(200):
+            if "demo__count" in [t.name for t in (await one.list_tools(cache_mode="refresh")).tools]:
+                break
+            await asyncio.sleep(0.05)
+        assert [text_of(await one.call_tool("demo__count", {})) for _ in range(3)] == ["1", "2", "3"]
+        assert [text_of(await two.call_tool("demo__count", {})) for _ in range(3)] == ["1", "2", "3"]
+        untouched = await one.call_tool("demo__echo", {"value": [1, {"a": None}]})
+        assert untouched.structured_content == {"value": [1, {"a": None}]}  # R58
+        error = await one.call_tool("demo__fail", {"text": "no such project"})
+        assert error.is_error and text_of(error) == "no such project"
+
+
+async def test_R24_a_servers_new_tool_reaches_the_client_of_the_gateway(tmp_path: Path) -> None:
+    demo = Path(__file__).parents[1] / "mcp" / "servers" / "demo.py"
+    (tmp_path / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"demo": {"command": sys.executable, "args": [str(demo)]}}})
+    )
+    noticed = asyncio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            noticed.set()
+
+    front = over_stdio("direct", str(tmp_path), str(tmp_path), mode="legacy", message_handler=on_message)
+    async with front as client, asyncio.timeout(30):
+        while "demo__unlock" not in [t.name for t in (await client.list_tools()).tools]:
+            await asyncio.sleep(0.05)
+        noticed.clear()
+        await client.call_tool("demo__unlock", {})
+        await noticed.wait()
+        assert text_of(await client.call_tool("demo__secret", {})) == "swordfish"
+        await client.call_tool("demo__lock", {})
+        gone = await client.call_tool("demo__secret", {})
+        assert gone.is_error and "no longer offered" in text_of(gone)
+
+
+async def test_a_token_keeps_strangers_out(tmp_path: Path) -> None:
+    import httpx2
+
+    parts = GatewayParts(registry=ToolRegistry(), caller=Nobody(), cwd=tmp_path)
+    where: asyncio.Queue[str] = asyncio.Queue()
+    stop = asyncio.Event()
+    server = asyncio.create_task(serve_http(parts, token="right", ready=where.put_nowait, stop=stop))
+    url = await where.get()
+    async with httpx2.AsyncClient() as client:
+        assert (await client.post(url, json={})).status_code == 401
+        assert (await client.post(url, json={}, headers={"authorization": "Bearer wrong"})).status_code == 401
+        assert (await client.post(url, json={}, headers={"authorization": "Bearer right"})).status_code != 401
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    with pytest.raises(GeodeError, match="cannot listen"):
+        await serve_http(parts, port=port)
+    stop.set()
+    await server
+    with pytest.raises(UsageError, match="reached by others"):
+        await serve_http(parts, "0.0.0.0")
+    with pytest.raises(GeodeError, match="cannot listen"):
+        await serve_http(parts, "203.0.113.1", token="t")
+
+
+class Nobody:
+    """A gate for fronts that are never asked to call."""
+
+    async def call(self, call: Any) -> Any:
+        raise AssertionError("not reached")

@@ -96,7 +96,7 @@ async def _run(
     web: Any, listener: socket.socket, address: str, ready: Callable[[str], None] | None, stop: asyncio.Event | None
 ) -> None:
     async def watch() -> None:
-        while not web.started:
+        while not web.started:  # noqa: ASYNC110 - uvicorn offers a flag only
             await asyncio.sleep(0.01)
         if ready is not None:
             ready(address)

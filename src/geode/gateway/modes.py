@@ -7,7 +7,7 @@ the mode, a call is a `Call` of the *target*: a meta-tool has no rights of its o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -19,6 +19,7 @@ from ..tools.schema import PROVIDERS, SchemaError
 
 __all__ = ["META_TOOLS", "Direct", "Inspect", "Mode", "Search", "Target"]
 
+Visible = Callable[[str], bool]
 _NAME = {"type": "string", "description": "Tool name, as found."}
 META_TOOLS: tuple[dict[str, Any], ...] = (
     {
@@ -87,8 +88,8 @@ class Mode(Protocol):
     follows_registry: bool
     """True when a change of the registry changes what is listed."""
 
-    def tools(self) -> list[dict[str, Any]]:
-        """Entries of `tools/list`, in stable order."""
+    def tools(self, visible: Visible) -> list[dict[str, Any]]:
+        """Entries of `tools/list`, in stable order; of the registry's tools only those that are `visible`."""
         ...
 
     def target(self, name: str, arguments: Mapping[str, Any]) -> Target | Inspect:
@@ -117,8 +118,9 @@ class _Listing:
             self._made_for = snapshot
         return snapshot
 
-    def all(self) -> list[dict[str, Any]]:
-        return [entry for name in self._current().names if (entry := self.one(name)) is not None]
+    def all(self, visible: Visible) -> list[dict[str, Any]]:
+        names = [n for n in self._current().names if visible(n)]
+        return [entry for name in names if (entry := self.one(name)) is not None]
 
     def one(self, name: str) -> dict[str, Any] | None:
         found = self._current().by_name.get(name)
@@ -145,8 +147,8 @@ class Direct:
     def __init__(self, registry: ToolRegistry) -> None:
         self._listing = _Listing(registry)
 
-    def tools(self) -> list[dict[str, Any]]:
-        return self._listing.all()
+    def tools(self, visible: Visible) -> list[dict[str, Any]]:
+        return self._listing.all(visible)
 
     def target(self, name: str, arguments: Mapping[str, Any]) -> Target | Inspect:
         return Target(self._listing.original(name), arguments)
@@ -160,7 +162,7 @@ class Search:
     def __init__(self, registry: ToolRegistry) -> None:
         self._listing = _Listing(registry)
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self, visible: Visible) -> list[dict[str, Any]]:
         return [dict(t) for t in META_TOOLS]
 
     def target(self, name: str, arguments: Mapping[str, Any]) -> Target | Inspect:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +26,10 @@ def _unchanged(value: Any) -> Any:
     return value
 
 
+def _everything(_name: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayParts:
     """Everything the gateway works with; made by the runtime.
@@ -40,6 +44,7 @@ class GatewayParts:
         approvals: where a person's answer is recorded; None: the client's person is never asked.
         subscribe: adds an event sink (progress); returns the way to end it; or None.
         visible: tool name -> may this mode use it at all; others are not listed.
+        ask_seconds: how long a client's person has for an answer.
         redact: applied to what a person is shown of the arguments.
     """
 
@@ -51,11 +56,6 @@ class GatewayParts:
     hub: Servers | None = None
     approvals: ApprovalDesk | None = None
     subscribe: Callable[[EventSink], Callable[[], None]] | None = None
-    visible: Callable[[str], bool] | None = None
+    visible: Callable[[str], bool] = _everything
+    ask_seconds: float = 300.0
     redact: Callable[[Any], Any] = _unchanged
-
-
-Announce = Callable[[str], None]
-"""Told where the gateway can be reached, when it is ready."""
-
-Closer = Callable[[], Awaitable[None]]

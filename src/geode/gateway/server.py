@@ -14,7 +14,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..core.call import Call, new_id
 from ..core.effects import Origin
@@ -85,8 +85,8 @@ class Gateway:
             version=version("geode-runtime"),
             title="Geode",
             instructions=instructions,
-            on_list_tools=self._list_tools,  # pyright: ignore[reportArgumentType] - raw objects are allowed
-            on_call_tool=self._call_tool,  # pyright: ignore[reportArgumentType]
+            on_list_tools=cast(Any, self._list_tools),  # raw objects are allowed
+            on_call_tool=cast(Any, self._call_tool),
             on_subscriptions_listen=ListenHandler(self._bus),
         )
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
@@ -144,9 +144,7 @@ class Gateway:
         """All tools on one page: clients that read only the first page see them all (R55)."""
         self.sessions.of(ctx)
         await self._refresh()
-        tools = self.mode.tools()
-        if self.parts.visible is not None and self.mode.follows_registry:
-            tools = [t for t in tools if self.parts.visible(t["name"])]
+        tools = self.mode.tools(self.parts.visible)
         return {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}
 
     async def _refresh(self) -> None:
@@ -172,7 +170,7 @@ class Gateway:
             UnknownTool: with the closest names.
         """
         entry = self.parts.registry.entry(name)
-        if entry.status != "active" or (self.parts.visible is not None and not self.parts.visible(name)):
+        if entry.status != "active" or not self.parts.visible(name):
             return error_result(f"{name} cannot be used: {entry.reason or 'it is denied by policy in this mode'}")
         spec = entry.spec
         shown = {
@@ -246,6 +244,7 @@ class Gateway:
     async def _ask(self, ctx: ServerRequestContext[Any, Any], call: Call, waiting: ToolResult) -> Any:
         """Ask through the client when it can; else the result that says how to approve stays."""
         import mcp_types as types
+        from mcp.shared.exceptions import MCPError
 
         approval_id = waiting.details.get("approval_id")
         capabilities = ctx.session.client_capabilities
@@ -263,7 +262,11 @@ class Gateway:
             )
         if not ctx.session.can_send_request:
             return waiting
-        asked = await ctx.session.elicit_form(message, FORM, related_request_id=ctx.request_id)
+        try:
+            async with asyncio.timeout(self.parts.ask_seconds):
+                asked = await ctx.session.elicit_form(message, FORM, related_request_id=ctx.request_id)
+        except (TimeoutError, MCPError):  # no answer, or the client cannot show the question after all
+            return waiting
         return await self._settle(call, approval_id, Answer.of(asked), waiting)
 
     async def _answered(self, params: Any, call: Call) -> ToolResult:

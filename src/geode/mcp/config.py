@@ -134,7 +134,8 @@ class ServerConfig:
             names = ", ".join(f"{n} (in {', '.join(dict.fromkeys(w))})" for n, w in sorted(missing.items()))
             raise ConfigError(
                 f"MCP server {self.name!r} needs environment variables that are not set: {names}",
-                fix=f"set them before starting geode, or give a default in {self.file or 'its entry'}: ${{NAME:-default}}",
+                fix=f"set them before starting geode, or give a default in {self.file or 'its entry'}: "
+                "${NAME:-default}",
             )
         return resolved
 

@@ -107,7 +107,8 @@ async def _initialize(session: ClientSession, name: str) -> None:
         result = await session.send_request(request, types.InitializeResult)
         if result.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             raise ServerUnavailable(
-                f"MCP server {name!r} answers with protocol version {result.protocol_version!r}, which Geode does not speak",
+                f"MCP server {name!r} answers with protocol version {result.protocol_version!r}, "
+                "which Geode does not speak",
                 fix="update the server",
             ) from error
         session.adopt(result)

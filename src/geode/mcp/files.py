@@ -18,9 +18,6 @@ from typing import Any, cast
 
 from ..core.errors import ConfigError
 
-if sys.platform != "win32":
-    import fcntl
-
 __all__ = ["edit", "entries_of", "read_document"]
 
 _CONTAINERS = ("mcpServers", "servers", "mcp_servers")
@@ -111,6 +108,8 @@ def _locked(folder: Path) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
+    import fcntl  # not on Windows
+
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

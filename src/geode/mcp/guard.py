@@ -11,6 +11,7 @@ REPORT: we write one JSON object a line: {"pid"}, then {"exit"} or {"signal"} or
 Only the standard library, no import of Geode: it starts in about 20 ms.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -26,12 +27,12 @@ _AFTER_LOSS = 1.0  # seconds for the server to notice that its stdin is closed
 _AFTER_TERM = 1.5  # seconds between SIGTERM and SIGKILL
 
 
-def _prctl(option, value):
+def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def _spawn(argv, report):
+def _spawn(argv: list[str]) -> tuple[int, str]:
     """Fork and exec; returns (pid, text of the failure or "")."""
     failed_r, failed_w = os.pipe()
     pid = os.fork()
@@ -42,7 +43,7 @@ def _spawn(argv, report):
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             signal.set_wakeup_fd(-1)
-            os.execvp(argv[0], argv)
+            os.execvp(argv[0], argv)  # noqa: S606 - there is no shell to start it with
         except BaseException as error:
             os.write(failed_w, str(error).encode("utf-8", "replace")[:500])
         finally:
@@ -53,9 +54,9 @@ def _spawn(argv, report):
     return pid, why
 
 
-def _descendants(root):
+def _descendants(root: int) -> list[int]:
     """Pids below `root`, deepest last; empty where /proc is missing."""
-    children = {}
+    children: dict[int, list[int]] = {}
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -69,7 +70,8 @@ def _descendants(root):
             children.setdefault(int(fields[1]), []).append(int(name))
         except (OSError, IndexError, ValueError):
             continue
-    found, queue = [], [root]
+    found: list[int] = []
+    queue = [root]
     while queue:
         below = children.get(queue.pop(), [])
         found += below
@@ -78,30 +80,28 @@ def _descendants(root):
 
 
 class Guard:
-    def __init__(self, lifeline, report, argv):
+    """Watches one server until nothing of it is left."""
+
+    def __init__(self, lifeline: int, report: int, argv: list[str]) -> None:
         self.lifeline, self.report, self.argv = lifeline, report, argv
         self.child = 0
         self.ended = False
         self.alone = False
 
-    def say(self, **fact):
+    def say(self, **fact: object) -> None:
         try:
             os.write(self.report, (json.dumps(fact) + "\n").encode())
         except OSError:
             self.alone = True
 
-    def signal_tree(self, number):
+    def signal_tree(self, number: int) -> None:
         for pid in _descendants(os.getpid()):
-            try:
+            with contextlib.suppress(OSError):
                 os.kill(pid, number)
-            except OSError:
-                pass
-        try:
+        with contextlib.suppress(OSError):
             os.killpg(self.child, number)
-        except OSError:
-            pass
 
-    def reap(self):
+    def reap(self) -> bool:
         """Collect ended children; True while any is left."""
         while True:
             try:
@@ -115,15 +115,13 @@ class Guard:
                 code = os.waitstatus_to_exitcode(status)
                 self.say(**({"exit": code} if code >= 0 else {"signal": -code}))
 
-    def wait(self, wake, seconds):
+    def wait(self, wake: int, seconds: float | None) -> str:
         """Sleep until a child ends, Geode speaks, or the time is over; returns what Geode said."""
         watched = [wake] if self.alone else [wake, self.lifeline]
         ready, _, _ = select.select(watched, [], [], seconds)
         if wake in ready:
-            try:
+            with contextlib.suppress(BlockingIOError):
                 os.read(wake, 512)
-            except BlockingIOError:
-                pass
         if self.lifeline in ready:
             said = os.read(self.lifeline, 64)
             if not said:
@@ -132,18 +130,18 @@ class Guard:
             return "kill" if b"k" in said else "term"
         return ""
 
-    def run(self):
+    def run(self) -> int:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         wake, wake_w = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(wake_w, False)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
-        stop = []
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+        stop: list[int] = []
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.signal(signal.SIGTERM, lambda number, _frame: stop.append(number))
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        self.child, why = _spawn(self.argv, self.report)
+        self.child, why = _spawn(self.argv)
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)  # the pipes belong to the server alone: their ends must be seen
@@ -151,7 +149,8 @@ class Guard:
             self.say(error=why)
             return 127
         self.say(pid=self.child)
-        term_at = kill_at = None
+        term_at: float | None = None
+        kill_at: float | None = None
         while self.reap():
             now = time.monotonic()
             if self.ended and kill_at is None:

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..core.effects import Origin
-from ..core.errors import GeodeError, ServerUnavailable, ToolFailed, ToolTimeout
-from ..core.events import EventSink, ServerChanged
-from ..core.messages import SideEffects, Text
-from ..tools.tool import FunctionTool, ToolContext, ToolOutput
+from ..core.errors import GeodeError, ServerUnavailable, ToolFailed
+from ..core.events import Event, EventSink, ServerChanged
+from ..tools.tool import FunctionTool, ToolContext, ToolOutput, ToolSpec
 from . import snapshot as snapshots
+from .calls import call_once
 from .config import PROJECT_FILES, Problem, ServerConfig, ServerSet, load_servers
 from .server_task import Hooks, ServerTask
 from .snapshot import Snapshot
-from .source import Built, build_tools, to_output
+from .source import Built, build_tools
 
 __all__ = ["Hub", "HubSettings", "Sources", "Trust"]
 
@@ -70,6 +70,8 @@ class _Known:
     """Why it may not be used ("untrusted", "off"), or ""."""
     snapshot: Snapshot | None = None
     built: Built = Built((), ())
+    specs: dict[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
+    """By the name the server uses."""
     lanes: dict[str, ServerTask] = field(default_factory=dict[str, ServerTask])
     failures: int = 0
     retry_at: float = 0.0
@@ -101,9 +103,9 @@ class Hub:
         redact: Callable[[str], str] | None = None,
     ) -> None:
         self._settings, self._trust, self._registry = settings, trust, registry
-        self._events = events or (lambda _event: None)
+        self._events = events or _ignore
         self._environ = os.environ if environ is None else environ
-        self._redact = redact or (lambda text: text)
+        self._redact = redact or _as_it_is
         self._known: dict[str, _Known] = {}
         self._set = ServerSet()
         self._stamp: tuple[Any, ...] = ()
@@ -184,6 +186,8 @@ class Hub:
 
     async def _show(self, known: _Known) -> None:
         name = known.config.name
+        for task in known.lanes.values():
+            task.config = known.config  # same server, perhaps other limits
         if known.usable:
             self._registry.remove_source(f"mcp:{name}")
             await self._stop_lanes(known)
@@ -206,7 +210,10 @@ class Hub:
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(_POLL)
-            await self.refresh()
+            try:
+                await self.refresh()
+            except (GeodeError, OSError) as error:  # the next look may succeed
+                self._events(ServerChanged("", "failed", f"the server files could not be read: {error}"))
             now = time.monotonic()
             for known in list(self._known.values()):
                 for key, task in list(known.lanes.items()):
@@ -252,6 +259,7 @@ class Hub:
 
     def _register(self, known: _Known, snapshot: Snapshot) -> None:
         known.built = build_tools(known.config, snapshot.tools, self.call)
+        known.specs = {t.spec.original_name: t.spec for t in known.built.tools}
         self._registry.replace_source(f"mcp:{known.config.name}", list(known.built.tools))
 
     def _on_state(self, task: ServerTask) -> None:
@@ -318,7 +326,8 @@ class Hub:
             idle = next((k for k, t in known.lanes.items() if not t.alive), None)
             if idle is None:
                 raise ServerUnavailable(
-                    f"MCP server {known.config.name!r} is busy: all {known.config.max_connections} connections are in use",
+                    f"MCP server {known.config.name!r} is busy: "
+                    f"all {known.config.max_connections} connections are in use",
                     fix="try again in a moment, or raise max_connections in its entry",
                 )
             self._spawn(known.lanes.pop(idle).stop())
@@ -332,7 +341,14 @@ class Hub:
                 fix=f"see: geode mcp status {known.config.name}",
             )
         era = known.snapshot.era if known.snapshot is not None else ""
-        task = ServerTask(known.config, environ=self._environ, cwd=self._settings.project, hooks=self._hooks, era=era)
+        task = ServerTask(
+            known.config,
+            environ=self._environ,
+            cwd=self._settings.project,
+            hooks=self._hooks,
+            era=era,
+            redact=self._redact,
+        )
         self._running.add(task)
         return task
 
@@ -357,10 +373,10 @@ class Hub:
         owner = context.call.session if context.call.origin is Origin.GATEWAY else ""
         for attempt in (1, 2):
             task = await self._connected(known, owner)
-            spec = next((t.spec for t in known.built.tools if t.spec.original_name == tool), None)
+            spec = known.specs.get(tool)
             if spec is None:
                 raise ToolFailed(f"MCP server {server!r} no longer offers {tool!r}", fix="search for another tool")
-            output = await self._call_once(known, task, tool, spec, arguments, context, last=attempt == 2)
+            output = await call_once(task, spec, arguments, context, redact=self._redact, last=attempt == 2)
             if output is not None:
                 return output
             await self._forget(known, task)
@@ -371,63 +387,6 @@ class Hub:
             if lane is task:
                 del known.lanes[key]
         await task.stop()
-
-    async def _call_once(
-        self, known: _Known, task: ServerTask, tool: str, spec: Any, arguments: Mapping[str, Any],
-        context: ToolContext, *, last: bool,
-    ) -> ToolOutput | None:  # fmt: skip
-        """One try; None when the server had forgotten our session before it looked at the call (R49)."""
-        from mcp.shared.exceptions import MCPError
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            context.progress(message or "", min(1.0, progress / total) if total else None)
-
-        connection = await task.ready()
-        began = time.monotonic()
-        task.calls += 1
-        task.used = True
-        try:
-            result = await connection.call_tool(
-                tool, arguments, schema=spec.parameters, timeout=known.config.call_timeout, on_progress=on_progress
-            )
-        except MCPError as error:
-            if getattr(task.link, "session_lost", False) and not last:
-                return None
-            took = time.monotonic() - began
-            return await self._failed_call(known, task, tool, error, late=took > known.config.call_timeout * 0.98)
-        finally:
-            task.calls -= 1
-            task.last_used = time.monotonic()
-        await task.fresh(2.0)
-        if result.get("resultType") == "input_required":
-            return ToolOutput(
-                content="The server asks for input from a person before it goes on; Geode cannot pass that on yet.",
-                failed=True,
-                side_effects=SideEffects.UNKNOWN,
-            )
-        return to_output(result, spec.output_schema)
-
-    async def _failed_call(
-        self, known: _Known, task: ServerTask, tool: str, error: Any, *, late: bool
-    ) -> ToolOutput:
-        from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
-
-        name = known.config.name
-        if error.code == CONNECTION_CLOSED:
-            why = self._redact(await task.why_closed())
-            known.last_error = why
-            text = f"MCP server {name!r} ended during the call of {tool!r}: {why}. It was not repeated."
-            return ToolOutput(content=[Text(text)], failed=True, side_effects=SideEffects.UNKNOWN)
-        if error.code == REQUEST_TIMEOUT and late:  # servers use the same code for other things
-            raise ToolTimeout(
-                f"MCP server {name!r} did not answer {tool!r} within {known.config.call_timeout:g} s; it was told to stop",
-                fix="ask for less at a time, or raise call_timeout in its entry",
-            )
-        refused = error.code in (INVALID_PARAMS, METHOD_NOT_FOUND)
-        text = f"MCP server {name!r} answered {tool!r} with an error: {self._redact(error.message)} (code {error.code})"
-        return ToolOutput(
-            content=[Text(text)], failed=True, side_effects=SideEffects.NONE if refused else SideEffects.UNKNOWN
-        )
 
     # ------------------------------------------------------------ what people see
 
@@ -482,6 +441,14 @@ class Hub:
         task: asyncio.Task[Any] = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _ignore(_event: Event) -> None:
+    """Nobody listens."""
+
+
+def _as_it_is(text: str) -> str:
+    return text
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

@@ -50,7 +50,14 @@ class ServerTask:
     """
 
     def __init__(
-        self, config: ServerConfig, *, environ: Mapping[str, str], cwd: Path, hooks: Hooks, era: str = ""
+        self,
+        config: ServerConfig,
+        *,
+        environ: Mapping[str, str],
+        cwd: Path,
+        hooks: Hooks,
+        era: str = "",
+        redact: Callable[[str], str] = str,
     ) -> None:
         self.config = config
         self.state = "starting"
@@ -62,7 +69,7 @@ class ServerTask:
         self.connection: Connection | None = None
         self.link: ServerProcess | WebLink | None = None
         self.stale = False
-        self._environ, self._cwd, self._hooks, self._era = environ, cwd, hooks, era
+        self._environ, self._cwd, self._hooks, self._era, self._redact = environ, cwd, hooks, era, redact
         self._settled = asyncio.Event()
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()
@@ -282,9 +289,9 @@ class ServerTask:
         if not isinstance(self.link, ServerProcess):
             return text
         if tail := self.link.stderr_tail:
-            text += f"; last output: {tail[-2000:]}"
+            text += f"; last output: {self._redact(tail[-2000:])}"
         if self.link.noise:
-            text += f"; not protocol on stdout: {' | '.join(list(self.link.noise)[:5])}"
+            text += f"; not protocol on stdout: {self._redact(' | '.join(list(self.link.noise)[:5]))}"
         return text
 
 

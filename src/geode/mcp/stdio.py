@@ -293,7 +293,7 @@ async def open_process(
             f"MCP server {name!r}: the command {argv[0]!r} was not found",
             fix="install it, put it on PATH, or correct the command in the server's entry",
         )
-    if not cwd.is_dir():
+    if not os.path.isdir(cwd):  # noqa: ASYNC240 - one look, at once
         raise ServerUnavailable(f"MCP server {name!r}: the folder {cwd} does not exist", fix="correct cwd in its entry")
     try:
         process, lifeline, report, pipe = await _spawn((program, *argv[1:]), dict(env), cwd)
