@@ -1,7 +1,5 @@
 """One definition in every provider's form, and calls mapped back exactly (R08 R14 R42 R58, E11, E12)."""
 
-# ruff: noqa: E501 - tables of schemas are easier to read in one line each
-
 from __future__ import annotations
 
 import json
