@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,19 +42,33 @@ def era(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.fixture(scope="session")
+def shared_fronts() -> Iterator[Callable[[str], str]]:
+    """HTTP gateways that all tests of a worker share: exposing -> address."""
+    running: dict[str, tuple[subprocess.Popen[str], str]] = {}
+
+    def address(expose: str) -> str:
+        if expose not in running:
+            command = [sys.executable, str(FRONT), "http", expose]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            assert process.stdout is not None
+            running[expose] = process, process.stdout.readline().strip()
+        return running[expose][1]
+
+    yield address
+    for process, _ in running.values():
+        process.kill()
+        process.communicate()
+
+
 @pytest.fixture(params=["stdio", "http"])
-async def connect(request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+def connect(request: pytest.FixtureRequest, shared_fronts: Callable[[str], str]) -> Any:
     """Opens clients: `async with connect(expose, mode=…) as client`."""
-    fronts: dict[str, Any] = {}
 
     @asynccontextmanager
     async def opened(expose: str, **client: Any) -> AsyncIterator[Client]:
-        if request.param == "stdio":
-            async with over_stdio(expose, **client) as connected:
-                yield connected
-        else:
-            async with http_front(expose) as url, Client(url, **client) as connected:
-                yield connected
+        where = Client(shared_fronts(expose), **client) if request.param == "http" else over_stdio(expose, **client)
+        async with where as connected:
+            yield connected
 
-    yield opened
-    fronts.clear()
+    return opened

@@ -81,7 +81,7 @@ def forbidden() -> str:
 @tool(effects=())
 def grow(ctx: ToolContext) -> str:
     """Register one more tool."""
-    registry.register(forbidden.with_spec(name="grown"))
+    registry.register(forbidden.with_spec(name="grown", description=ctx.call.id), replace=True)
     return "grown"
 
 
