@@ -187,7 +187,7 @@ def test_a_full_disk_under_the_output_is_one_line(geode: Place):
             geode.words("--help"), env=geode.env, stdout=full, stderr=subprocess.PIPE, check=False, timeout=30
         )
     assert done.returncode == 1
-    assert done.stderr.decode().splitlines()[0] == "geode: cannot write: No space left on device"
+    assert done.stderr.decode().splitlines()[0] == "geode: cannot write the output: No space left on device"
 
 
 def test_an_unexpected_error_goes_to_a_private_log(geode: Place):

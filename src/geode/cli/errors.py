@@ -72,7 +72,7 @@ def guarded(run: Callable[[], int], *, json: bool, words: Sequence[str]) -> int:
             _say(_unexpected(error, words), json=json, code="unexpected")
             return 1
         _silence_stdout()
-        place = f" {error.filename}" if error.filename else ""
+        place = f" {error.filename}" if error.filename else " the output"
         _say(GeodeError(f"cannot write{place}: {error.strerror}", fix=_ENVIRONMENT[error.errno]), json=False)
         return 1
     except Exception as error:  # the last line of defence: a log file, never a traceback

@@ -82,7 +82,7 @@ def _list(run: Invocation) -> int:
 
     def people() -> None:
         render.table(
-            ["time", "tool", "status", "effects", "ms", "who", "from", "call"],
+            ["call", "time", "tool", "status", "effects", "ms", "who", "from"],
             [_line(entry) for entry in page.entries],
             empty="nothing recorded",
         )
@@ -94,10 +94,10 @@ def _list(run: Invocation) -> int:
 
 
 def _line(entry: AuditEntry) -> list[object]:
-    when = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    when = entry.at.astimezone().strftime("%m-%d %H:%M:%S")
     took = f"{entry.duration_ms:.0f}" if entry.duration_ms else None
     what = [entry.tool or entry.kind, entry.status, entry.side_effects]
-    return [when, *what, took, entry.principal, entry.origin, entry.call_id or entry.id]
+    return [entry.call_id or entry.id, when, *what, took, entry.principal, entry.origin]
 
 
 def _show(run: Invocation) -> int:
@@ -109,10 +109,10 @@ def _show(run: Invocation) -> int:
             print(render.paint(f"{record['kind']} {record['id']}", "bold"))
             for key, value in record.items():
                 if key not in {"kind", "id", "body"} and value not in (None, ""):
-                    print(f"  {key:13} {render.plain(str(value))}")
+                    print(f"  {key:16} {render.plain(str(value))}")
             for key, value in record["body"].items():
                 text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                print(f"  {key:13} {render.plain(text)}")
+                print(f"  {key:16} {render.plain(text)}")
 
     last = records[-1]
     run.show({"call_id": last["call_id"], "status": last["status"], "records": records}, people)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -60,8 +61,8 @@ def _list(run: Invocation) -> int:
     document = {"tools": rows, "count": page.total, "next_cursor": page.next_cursor}
 
     def people() -> None:
-        columns = ["name", "source", "category", "effects", "status"]
-        render.table(columns, [[_words(r.get(c)) for c in columns] for r in rows], empty="no tools")
+        lines = [[r["name"], r["source"], _words(r["effects"]), r["reason"] or r["description"]] for r in rows]
+        render.table(["name", "source", "effects", "description"], lines, empty="no tools")
         if page.next_cursor:
             render.note(f"{len(rows)} of {page.total}; go on with --cursor {page.next_cursor}")
 
@@ -146,7 +147,8 @@ def _describe(tool: Mapping[str, Any]) -> None:
     ]
     render.table(["argument", "type", "", "description"], rows, empty="it takes no arguments")
     for example in tool["examples"]:
-        print(f"\nexample: geode tools call {tool['name']} --args '{json.dumps(example, ensure_ascii=False)}'")
+        words = shlex.quote(json.dumps(example, ensure_ascii=False))
+        print(f"\nexample: geode tools call {shlex.quote(tool['name'])} --args {words}")
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
