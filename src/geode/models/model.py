@@ -7,7 +7,7 @@ stream goes on, so that the gate can begin with it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -213,11 +213,11 @@ class Model(Protocol):
     @property
     def profile(self) -> Profile: ...
 
-    def stream(self, request: Request) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         """Ask for one turn.
 
         Retries (rate limits, overload, a connection that broke before the first event) happen inside and
-        never after an event was given out. Closing the iterator ends the request.
+        never after an event was given out. Closing the generator (`aclose`) ends the request.
 
         Raises:
             ModelError: refused, broken, or given up after the retries.
