@@ -578,3 +578,12 @@ def test_a_template_is_filled_once(text: str, rendered: str):
 
 def test_a_template_without_its_argument_is_left_out():
     assert Template.parse("x{a}", {"a"}).render({}, {}) is None
+
+
+def test_a_changed_command_is_another_tool_for_an_approval():
+    registry = ToolRegistry()
+    registry.replace_source("definitions", loaded(entry()))
+    before = registry.entry("count").digest
+    change = registry.replace_source("definitions", loaded(entry(command=["rm", "-rf", "--", "{file}"])))
+    assert change.changed == ("count",)
+    assert registry.entry("count").digest != before

@@ -441,3 +441,13 @@ def test_len_contains_and_unregister():
     assert registry.unregister("x")
     assert not registry.unregister("x")
     assert "x" not in registry
+
+
+def test_R36_revealed_tools_are_appended_in_the_order_in_which_they_were_found():
+    registry = ToolRegistry()
+    registry.replace_source("mcp:s", [make_tool(n) for n in "zam"])
+    first = registry.toolset("anthropic", names=["s__m"]).tools
+    more = registry.toolset("anthropic", names=["s__m", "s__z", "s__a"]).tools
+    assert json.dumps(more)[: len(json.dumps(first)) - 1] == json.dumps(first)[:-1]
+    with pytest.raises(UnknownTool):
+        registry.toolset("anthropic", names=["s__gone"])

@@ -14,12 +14,14 @@ go through the guarded HTTP port. Whoever loads a project's file must have its t
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
+from ..core.call import canonical_json
 from ..core.effects import Effect
 from ..core.errors import ConfigError
 from .bindings import Binding, CommandBinding, HttpBinding, PythonBinding
@@ -143,6 +145,7 @@ def _tool(entry: Any) -> FunctionTool:
         touches=binding.touches,
         view=binding.view,
         max_chars=_max_chars(given),
+        fingerprint=hashlib.sha256(canonical_json(given).encode("utf-8", "surrogatepass")).hexdigest(),
     )
     return FunctionTool(spec, binding.runner(spec))
 

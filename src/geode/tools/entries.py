@@ -50,7 +50,7 @@ class ToolEntry:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of everything a model or a person is told about the tool, and of its declared effects."""
+        """SHA-256 of everything a model or a person is told about the tool, of its effects and of its binding."""
         s = self.spec
         effects = None if s.effects is None else sorted(s.effects)
         told = [
@@ -63,6 +63,7 @@ class ToolEntry:
             s.examples,
             s.server,
             self.source,
+            s.fingerprint,
         ]
         return hashlib.sha256(canonical_json(told).encode("utf-8", "surrogatepass")).hexdigest()
 

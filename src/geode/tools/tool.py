@@ -163,6 +163,8 @@ class ToolSpec:
         server: MCP server it comes from, or "".
         original_name: its name at its source, when different.
         title: a name for people, or "".
+        fingerprint: digest of what it is bound to (a command line, a request), where its source
+            can tell; part of the entry's digest, so that a changed binding asks again.
     """
 
     name: str
@@ -181,6 +183,7 @@ class ToolSpec:
     server: str = ""
     original_name: str = ""
     title: str = ""
+    fingerprint: str = ""
 
     @property
     def read_only(self) -> bool:

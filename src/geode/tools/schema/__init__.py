@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .arguments import read_arguments
 from .dialect import SchemaError, modernise
 from .docstring import split_docstring
 from .provider import PROVIDERS, Dialect, Provider, normalise
@@ -20,6 +21,7 @@ __all__ = [
     "modernise",
     "normalise",
     "parameters_of",
+    "read_arguments",
     "split_docstring",
     "strict_form",
 ]

@@ -223,8 +223,9 @@ def _tuples(s: Json) -> Json:
         if "additionalItems" in s:
             s["items"] = s.pop("additionalItems")
     s.pop("additionalItems", None)
-    if s.get("prefixItems") == []:
-        del s["prefixItems"]
+    for key in IN_LIST:
+        if s.get(key) == []:  # not allowed; generators mean "none" by it
+            del s[key]
     return s
 
 

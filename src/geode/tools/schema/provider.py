@@ -3,7 +3,8 @@
 Sources: the providers' API references and their error messages, as of 2026. Anthropic:
 `input_schema` must be an object without `oneOf`/`anyOf`/`allOf` at the top, without `$ref`
 for some endpoints, keys of `[A-Za-z0-9_.-]{1,64}`. OpenAI: names of `[A-Za-z0-9_-]{1,64}`, at
-most 128 functions, arrays need `items`. Gemini: names start with a letter or `_`.
+most 128 functions, arrays need `items`. Gemini: names start with a letter or `_`. MCP:
+`[A-Za-z0-9_.-]{1,128}`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ PROVIDERS: dict[str, Provider] = {
         max_tools=128,
         formats=frozenset(("date-time", "enum", "int32", "int64", "float", "double")),
     ),
-    "mcp": Provider(name="mcp", name_length=128, name_chars="A-Za-z0-9_./-", name_start="A-Za-z0-9_./-", tuples=True),
+    "mcp": Provider(name="mcp", name_length=128, name_chars="A-Za-z0-9_.-", name_start="A-Za-z0-9_.-", tuples=True),
 }
 """One row per provider; a new provider is a new row."""
 
