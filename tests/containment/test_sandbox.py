@@ -595,3 +595,12 @@ def test_an_unknown_backend_is_a_configuration_error_and_seatbelt_is_refused_her
         select.select_backend(SandboxSettings(backend="chroot"), home=ground.geode_home)
     with pytest.raises(SandboxUnavailable):
         select.select_backend(SandboxSettings(backend="seatbelt"), home=ground.geode_home)
+
+
+async def test_etc_holds_public_files_only_and_names_resolve_inside(sh: Shell) -> None:
+    outcome = await sh("ls /etc; id -un; cat /etc/hosts; touch /etc/x; ls /etc/ssl")
+    names = outcome.stdout.text.split()
+    assert "passwd" in names
+    assert not {"shadow", "sudoers", "machine-id", "environment", "fstab", "private"} & set(names)
+    assert "user\n127.0.0.1 localhost" in outcome.stdout.text
+    assert "Read-only file system" in outcome.stderr.text

@@ -28,23 +28,27 @@ from ...core.errors import SandboxUnavailable
 from ...core.ports import Limits, ProcessSpec
 from . import placeholders, seccomp, stage
 from .base import Running, Streams, byte_file
+from .etc import IGNORED, prepare_etc
 from .process import Status, Tree
 from .scan import TreeScan
 from .spawner import spawn
 from .tripwires import Tripwires
-from .view import EXTRA_BIN, HOME, View, base_environment, build_view, python_places, within
+from .view import EXTRA_BIN, HOME, RESERVED_FILES, View, base_environment, build_view, python_places, within
 
 __all__ = ["Bubblewrap"]
 
 _UID = 1000  # inside; whoever it is outside
-_IGNORED = base_environment()["GIT_CONFIG_VALUE_1"]
 _TMP_BYTES = 1024 * 1024 * 1024
 _SHM_BYTES = 256 * 1024 * 1024
 _STAGES = 16
 _TRUSTED = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin"
-_PASSWD = f"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:{_UID}:{_UID}:user:{HOME}:/bin/sh\n".encode()
-_GROUP = f"root:x:0:\nuser:x:{_UID}:\n".encode()
-_HOSTS = b"127.0.0.1 localhost sandbox\n::1 localhost\n"
+_ETC = {
+    "passwd": f"root:x:0:0:root:/nonexistent:/usr/sbin/nologin\nuser:x:{_UID}:{_UID}:user:{HOME}:/bin/sh\n".encode(),
+    "group": f"root:x:0:\nuser:x:{_UID}:\n".encode(),
+    "hosts": b"127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "resolv.conf": b"",
+    IGNORED: "".join(f"/{name}\n" for name in RESERVED_FILES).encode(),
+}
 _INSTALL = (
     "Install bubblewrap 0.8 or newer (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)."
 )
@@ -91,6 +95,7 @@ class Bubblewrap:
         self._root = os.geteuid() == 0
         self._lock = threading.Lock()
         self._first_user = random.SystemRandom().randrange(1_880_000_000, 2_140_000_000)
+        self._etc: Path | None = None
         self._busy: set[int] = set()
         self._maps: dict[tuple[int, int, int], int] = {}
         self._stages: dict[tuple[object, ...], stage.Stage] = {}
@@ -173,7 +178,9 @@ class Bubblewrap:
         return tree
 
     def _view(self, spec: ProcessSpec) -> View:
-        return build_view(spec, geode_home=self._geode_home, home=self._home, scan=self._scan)
+        if self._etc is None or not self._etc.is_dir():
+            self._etc = prepare_etc(self._geode_home, _ETC)
+        return build_view(spec, etc=self._etc, geode_home=self._geode_home, home=self._home, scan=self._scan)
 
     def _prepare(self, spec: ProcessSpec, status: int, block: int) -> _Prepared:
         view = self._view(spec)
@@ -258,17 +265,16 @@ class Bubblewrap:
         words += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
         if spec.network:
             words.append("--share-net")
-        for key, value in {**base_environment(), **spec.env}.items():
+        environment = base_environment()
+        if any(not guard.folder and guard.path not in prepared.held.own for guard in view.guards):
+            environment["GIT_CONFIG_VALUE_1"] = f"/etc/{IGNORED}"  # `git add -A` would stumble over the placeholder
+        for key, value in {**environment, **spec.env}.items():
             words += ["--setenv", key, value]
         for target, name in view.links:
             words += ["--symlink", target, name]
         words += ["--proc", "/proc", "--dev", "/dev", "--size", str(_SHM_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
         words += ["--size", str(_TMP_BYTES), "--tmpfs", "/tmp", "--size", str(_TMP_BYTES), "--tmpfs", HOME]  # noqa: S108
         words += ["--symlink", sys.executable, f"{EXTRA_BIN}/python", "--symlink", "/tmp", "/var/tmp"]  # noqa: S108
-        for name, content in (("passwd", _PASSWD), ("group", _GROUP), ("hosts", _hosts(spec.network))):
-            words += ["--perms", "0444", "--ro-bind-data", data(name, content), f"/etc/{name}"]
-        if spec.network:
-            words += ["--ro-bind-data", data("resolv", _read("/etc/resolv.conf")), "/etc/resolv.conf"]
         for bind in view.binds:
             source = _translated(bind.source or bind.path, places) if bind.foreign else bind.source or bind.path
             words += ["--bind" if bind.writable else "--ro-bind" + "-try" * bind.optional, str(source), str(bind.path)]
@@ -277,9 +283,9 @@ class Bubblewrap:
                 words += ["--ro-bind", str(_translated(guard.path, places)), str(guard.path)]
             else:
                 words += ["--ro-bind", "/dev/null", str(guard.path)]
-        ignored = [guard.path.name for guard in view.guards if not guard.folder and guard.path not in prepared.held.own]
-        if ignored:  # so that `git add -A` does not stumble over what is not really there
-            words += ["--perms", "0444", "--ro-bind-data", data("ignored", "\n".join(ignored).encode()), _IGNORED]
+        if spec.network:
+            for name in ("hosts", "resolv.conf"):
+                words += ["--ro-bind-data", data(name, _read(f"/etc/{name}")), f"/etc/{name}"]
         for mask in view.masks:
             if mask.is_dir():
                 words += ["--perms", "0000", "--tmpfs", str(mask), "--remount-ro", str(mask)]
@@ -323,10 +329,6 @@ def _translated(path: Path, places: dict[Path, Path]) -> Path:
     """Where a host path is found in the staged namespace (longest match); itself when nothing is staged."""
     best = max((top for top in places if within(path, top)), key=lambda top: len(top.parts), default=None)
     return path if best is None else places[best] / path.relative_to(best)
-
-
-def _hosts(network: bool) -> bytes:
-    return _HOSTS if not network else _read("/etc/hosts") or _HOSTS
 
 
 def _read(path: str) -> bytes:

@@ -1,7 +1,7 @@
 """What a sandboxed process sees of the file system, as an ordered list of mounts.
 
 Nothing is visible unless it is listed here: the operating system's programs and libraries,
-a few files of /etc, the Python environment Geode runs in, and what the request names.
+a copy of some files of /etc, the Python environment Geode runs in, and what the request names.
 """
 
 from __future__ import annotations
@@ -25,14 +25,7 @@ HOME = "/home/user"
 EXTRA_BIN = "/run/bin"
 """Last on the path: `python` is Geode's interpreter where the machine has no program of that name."""
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/etc/alternatives")
-_ETC = (
-    "ca-certificates", "ca-certificates.conf", "crypto-policies", "default/locale", "environment.d", "fonts",
-    "gai.conf", "host.conf", "java", "java-17-openjdk", "java-21-openjdk", "ld.so.cache", "ld.so.conf", "ld.so.conf.d",
-    "locale.alias", "locale.conf", "localtime", "magic", "mime.types", "networks", "nsswitch.conf", "os-release",
-    "perl", "pki", "protocols", "python3", "services", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone",
-    "ImageMagick-6", "ImageMagick-7", "papersize", "paperspecs", "debian_version", "lsb-release", "rpc", "shells",
-)  # fmt: skip
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store")
 _MACHINE = tuple(Path(name) for name in ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run",
                                          "/sbin", "/sys", "/usr", "/var", "/home", "/root", "/opt", "/tmp"))  # noqa: S108  # fmt: skip
 
@@ -119,7 +112,7 @@ def base_environment() -> dict[str, str]:
         "NPM_CONFIG_YES": "false", "NPM_CONFIG_UPDATE_NOTIFIER": "false", "GEODE_SANDBOX": "1",
         # The owner on disk is the person, seen through the sandbox's user: git must not call that dubious.
         "GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",
-        "GIT_CONFIG_KEY_1": "core.excludesFile", "GIT_CONFIG_VALUE_1": "/etc/geode-ignored",
+        "GIT_CONFIG_KEY_1": "core.excludesFile", "GIT_CONFIG_VALUE_1": "/dev/null",
     }  # fmt: skip
 
 
@@ -140,10 +133,6 @@ def _system() -> tuple[tuple[tuple[str, str], ...], tuple[Bind, ...]]:
             links.append((os.readlink(path), name))
         elif path.exists():
             binds.append(Bind(path, foreign=False))
-    for name in _ETC:
-        path = Path("/etc", name)
-        if os.path.exists(path):
-            binds.append(Bind(path, foreign=False, source=path.resolve()))
     return tuple(links), tuple(binds)
 
 
@@ -164,11 +153,12 @@ def _checked(path: Path, geode_home: Path, *, writable: bool) -> Path:
     return real
 
 
-def build_view(spec: ProcessSpec, *, geode_home: Path, home: Path, scan: TreeScan) -> View:
+def build_view(spec: ProcessSpec, *, etc: Path, geode_home: Path, home: Path, scan: TreeScan) -> View:
     """The mounts for one request.
 
     Args:
         spec: the request; its paths are resolved here.
+        etc: what is shown as /etc.
         geode_home: masked where a bound path holds it.
         home: the person's home: never writable as a whole.
         scan: finds secrets, which are masked, and what steers other programs, which is read-only.
@@ -177,7 +167,7 @@ def build_view(spec: ProcessSpec, *, geode_home: Path, home: Path, scan: TreeSca
         ToolFailed: a path cannot be given to a process.
     """
     links, binds = _system()
-    view = View(list(links), list(binds))
+    view = View(list(links), [*binds, Bind(Path("/etc"), source=etc)])
     chosen: dict[Path, Bind] = {}
     for path in spec.readable:
         real = _checked(path, geode_home, writable=False)
