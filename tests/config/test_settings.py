@@ -66,7 +66,8 @@ def test_a_project_can_only_tighten_and_what_is_ignored_is_reported(place: Place
     place.user("mode = 'dry_run'\n[sandbox]\nmemory_mb = 512\n")
     place.own(
         "mode = 'auto'\ndatabase_url = 'sqlite:////tmp/x'\nallow = ['send_notification']\naudit_days = 1\n"
-        "approval_timeout = 900\n[output]\nlines = 5000\nchars = 500\n[sandbox]\nmemory_mb = 4096\nbackend = 'seatbelt'\n"
+        "approval_timeout = 900\n[output]\nlines = 5000\nchars = 500\n"
+        "[sandbox]\nmemory_mb = 4096\nbackend = 'seatbelt'\n"
         "processes = 10\n"
     )
     settings = place.load()

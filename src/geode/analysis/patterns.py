@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["FORMATS", "KEY_WORDS", "Format", "field_kind"]
+__all__ = ["FORMATS", "KEY_WORDS", "Format", "field_kind", "field_words"]
 
 _START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
 """Not inside a longer word; an escaped line end (a backslash and a letter) may precede."""
@@ -101,7 +101,7 @@ FORMATS: tuple[Format, ...] = (
         "azure-key", "AccountKey= SharedAccessKey=", r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{20,120}={0,2})"
     ),
     _format("jwt", "eyJ", _START + r"(eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]+){0,4})", _jwt),
-    _format("url-password", "://", r"://[^\s/?#@:\"'<>\\]{0,256}:([^\s/?#\"'<>\\]{1,512})@(?=[A-Za-z0-9\[])"),
+    _format("url-password", "://", r"://[^\s/?#@:\"'<>\\\[\]]{0,256}:([^\s/?#\"'<>\\]{1,512})@(?=[A-Za-z0-9\[])"),
     _format("url-token", "://", r"://([A-Za-z0-9_-]{20,256})@(?=[A-Za-z0-9\[])"),
 )
 
@@ -131,13 +131,18 @@ _HARMLESS_TOKENS = frozenset(
 )
 
 
+def field_words(name: str) -> list[str]:
+    """The lower-case words of a name in any spelling: `X-Api-Key`, `apiKey`, `API_KEY`."""
+    return [w.lower() for w in _WORDS.findall(name[:200])]
+
+
 def field_kind(name: str) -> str:
     """The kind of secret a field of this name holds ("password", "token", …), or "".
 
     The last word decides (`reset_token`, not `token_count`), in any spelling: `X-Api-Key`,
     `apiKey`, `API_KEY`. Tokens that page through lists or count text are none.
     """
-    words = [w.lower() for w in _WORDS.findall(name[:200])]
+    words = field_words(name)
     if not words:
         return ""
     joined = "".join(words)

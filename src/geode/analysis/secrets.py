@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 from urllib.parse import quote, quote_plus
 
-from .patterns import FORMATS, KEY_WORDS, field_kind
+from .patterns import FORMATS, KEY_WORDS, field_kind, field_words
 
 __all__ = ["Redactor", "StreamRedactor", "known_secrets"]
 
@@ -29,7 +29,7 @@ _COMMON = frozenset(
     "development production undefined disabled enabled required anonymous username".split()
 )
 _PLACEHOLDER = re.compile(
-    r"(?:\$\{?[A-Za-z_][\w.:-]*\}?|<[^<>]{0,60}>|\{\{?[^{}]{0,60}\}?\}|%[A-Za-z_]\w*%|%[sd]|\.{3,}|[*xX•]{3,}|\[redacted:[\w-]*\].*"
+    r"(?:#[0-9A-Fa-f]{3,8}|\$\{?[A-Za-z_][\w.:-]*\}?|%\(\w+\)s|<[^<>]{0,60}>|\{\{?[^{}]{0,60}\}?\}|%[A-Za-z_]\w*%|%[sd]|\.{3,}|[*xX•]{3,}|\[redacted:[\w-]*\].*"
     r"|null|none|nil|true|false|undefined|string|str|number|boolean|optional|required|your[-_ ].*|change_?me|redacted"
     r"|\(.*|\[.*)",
     re.IGNORECASE | re.DOTALL,
@@ -38,7 +38,16 @@ _AFTER_WORD = re.compile(r"([\w-]{0,40})((?:\\{0,3}[\"'])?\]?)([^\S\n]{0,8}(?:=>
 _QUOTED = re.compile(r"(\\{0,3})([\"'])")
 _BARE = re.compile(r"[^\s\"'`,;<>(){}\[\]\\&|]{1,4096}")
 _HEADER_VALUE = re.compile(
-    r"(?:(?i:bearer|basic|token|digest|negotiate|apikey|key|aws4-hmac-sha256)[ \t]+)?([^\r\n\"'\\]{1,8192})"
+    r"((?i:bearer|basic|token|digest|negotiate|apikey|key|aws4-hmac-sha256)[ \t]+)?([^\r\n\"'\\]+)"
+)
+_LINE_REST = re.compile(r"[^\r\n\"'\\]{1,8192}")
+_COOKIE = re.compile(r"[\w.-]{1,200}=[^\s;]{3}")
+_CODE = re.compile(r"[A-Za-z_][\w.]*[\[(]|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+\W*$|[A-Za-z_]\w*\W*$|.*\s")
+_DIGIT = re.compile(r"\d")
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z_-]*")
+_NAMES = frozenset(
+    "password passwd pass pw pwd secret token key apikey accesstoken value userpass yourpassword yourtoken yourkey "
+    "yourapikey jwt bearer credentials passphrase".split()
 )
 _BEARER_VALUE = re.compile(r"[ \t]{1,4}([A-Za-z0-9._~+/=-]{8,8192})")
 _ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -53,6 +62,8 @@ _PEM_LINE = re.compile(
     r"(?:[A-Za-z0-9+/=]{16,200}|[A-Za-z-]{2,20}: [^\n\\]{0,200}|(?=\r?\n|\\n))"
 )
 
+_PEM_BODY = re.compile(r"[^\S\n]{0,8}(?:\r?\n|\\{1,4}[nr]|[A-Za-z0-9+/=]{16})")
+"""What follows the first line of a key; in prose about keys a quote does."""
 _PEM_TAIL = re.compile(r"[+\-|> \t]{0,4}[A-Za-z0-9+/=]{4,200}\s*")
 _PEM_HOLD = 20_000
 """A private key of 16,384 bits has fewer characters than this."""
@@ -142,7 +153,7 @@ class Redactor:
         for one in FORMATS:
             if any(marker in text for marker in one.markers):
                 for match in one.pattern.finditer(text):
-                    if one.check is None or one.check(match[1]):
+                    if (one.check is None or one.check(match[1])) and not _names_something(match[1]):
                         yield match.start(1), match.end(1), one.kind
         yield from _after_words(text)
 
@@ -288,7 +299,7 @@ def _named_kind(value: Mapping[Any, Any]) -> str:
 
 def _pem_blocks(text: str) -> Iterator[Span]:
     """Private keys from BEGIN to END; a cut one as far as its lines look like a key."""
-    begins = list(_PEM_BEGIN.finditer(text))
+    begins = [b for b in _PEM_BEGIN.finditer(text) if _PEM_BODY.match(text, b.end())]
     ends = list(_PEM_END.finditer(text))
     if ends and (not begins or ends[0].start() < begins[0].start()):
         yield _tail_of_key(text, ends[0].start()), ends[0].end(), "private-key"
@@ -310,10 +321,11 @@ def _pem_blocks(text: str) -> Iterator[Span]:
 
 def _tail_of_key(text: str, start: int) -> int:
     """Where the lines of a key begin whose head was cut off."""
-    while (cut := text.rfind("\n", max(start - 300, 0), max(start - 1, 0))) >= 0:
-        if not _PEM_TAIL.fullmatch(text, cut + 1, start):
+    while start > 0:
+        cut = text.rfind("\n", max(start - 300, 0), start - 1) + 1
+        if not _PEM_TAIL.fullmatch(text, cut, start):
             break
-        start = cut + 1
+        start = cut
     return start
 
 
@@ -354,27 +366,51 @@ def _value_after(text: str, at: int, stop: int, word: str) -> Span | None:
         start_of_name -= 1
     name = text[start_of_name : after.end(1)]
     kind = field_kind(name)
-    if not kind:
+    if not kind or text[max(start_of_name - 1, 0) : start_of_name] == ":":  # a part of a resource name
         return None
     separator = after[3].strip()
     if not separator and (not name.startswith("--") or after[2]):
         return None  # a blank separates only an option and its value
-    if kind == "authorization" or (kind == "cookie" and separator == ":"):
+    if kind in ("authorization", "cookie") and separator == ":":
         return _header(text, after.end(), kind)
-    return _assigned(text, after.end(), start_of_name, name, kind, separator)
+    exported = after[2] + after[3] == "=" and _ENV_NAME.fullmatch(name) is not None
+    return _assigned(text, after.end(), start_of_name, name, kind, exported)
 
 
 def _header(text: str, start: int, kind: str) -> Span | None:
-    """A header's whole value, without the scheme."""
+    """A header's whole value, without the scheme; its beginning tells whether it is one."""
     if quote := _QUOTED.match(text, start):
         start = quote.end()
-    match = _HEADER_VALUE.match(text, start)
-    if not match or len(match[1].strip()) < 6 or _PLACEHOLDER.fullmatch(match[1].strip()):
+    head = _HEADER_VALUE.match(text[start : start + 256])
+    if not head:
         return None
-    return match.start(1), match.start(1) + len(match[1].rstrip()), kind
+    value = head[2].strip(" \t`.,;)")
+    if len(value) < 6 or _PLACEHOLDER.fullmatch(value) or _names_something(value):
+        return None
+    if kind == "cookie":
+        good = _COOKIE.match(value) is not None
+    else:
+        good = head[1] or (len(value) >= 12 and not _CODE.match(value)) or (_DIGIT.search(value) and " " not in value)
+    if not good:
+        return None
+    start += head.start(2)
+    rest = _LINE_REST.match(text, start)
+    return (start, start + len(rest[0].rstrip(" \t`")), kind) if rest else None
 
 
-def _assigned(text: str, start: int, name_at: int, name: str, kind: str, separator: str) -> Span | None:
+def _names_something(value: str, name: str = "") -> bool:
+    """Whether a value is a word about secrets rather than one: `next_token`, `TOKEN`, the field's own name."""
+    word = value.strip("`.,;:'\"")
+    if _DIGIT.search(word) or not _IDENTIFIER.fullmatch(word):
+        return False
+    plain = re.sub(r"[\W_]", "", word).lower()
+    if plain in _NAMES or (name and plain == re.sub(r"[\W_]", "", name).lower()):
+        return True
+    words = field_words(word)
+    return len(words) > 1 and words[-1] in ("token", "key")
+
+
+def _assigned(text: str, start: int, name_at: int, name: str, kind: str, exported: bool) -> Span | None:
     quote = _QUOTED.match(text, start)
     if quote:
         end = _closing_quote(text, quote.end(), quote[1], quote[2])
@@ -383,6 +419,8 @@ def _assigned(text: str, start: int, name_at: int, name: str, kind: str, separat
             return None
         if re.search(r"\s", value) and len(value.split()) > 1 and not re.search(r"\d", value):
             return None  # a sentence, most likely a label
+        if _names_something(value, name):
+            return None
         return quote.end(), end, kind
     match = _BARE.match(text, start)
     if not match or len(match[0]) < 4 or _PLACEHOLDER.fullmatch(match[0].rstrip(".,:")):
@@ -390,10 +428,9 @@ def _assigned(text: str, start: int, name_at: int, name: str, kind: str, separat
     value = match[0]
     following = text[match.end() : match.end() + 1]
     in_url = name_at > 0 and text[name_at - 1] in "?&"
-    variable = _ENV_NAME.fullmatch(name) is not None and separator == "="
     telling = (re.search(r"\d", value) and len(value) >= 6) or re.search(r"[!@#$%^*+/=~]", value)
     code = (following in ("(", "[", "{") and following) or re.fullmatch(r"[A-Za-z_][\w]*(\.[A-Za-z_]\w*)+", value)
-    if code or not (in_url or variable or telling or name.startswith("--")):
+    if code or not (in_url or exported or telling or name.startswith("--")):
         return None
     return match.start(), match.end(), kind
 
