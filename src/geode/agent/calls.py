@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from ..core.call import Call
-from ..core.effects import Effect
+from ..core.effects import only_reads
 from ..core.messages import Block, Text, ToolCall, ToolResult
 from ..gate.gate import Gate, Pending
 from .guards import CircleGuard
@@ -63,8 +63,7 @@ class TurnCalls:
         pending = self._begun.get(wish.id)
         if pending is None or pending.resolved.entry is None:
             return True  # will not run
-        spec = pending.resolved.entry.spec
-        return spec.read_only or all(i.kind is Effect.READ for i in pending.verdict.impacts)
+        return only_reads(pending.verdict.impacts)
 
     async def _parallel(self, wishes: Sequence[ToolCall]) -> list[ToolResult]:
         async with asyncio.TaskGroup() as group:

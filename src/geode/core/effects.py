@@ -7,10 +7,11 @@ Undeclared effects are not "none": they are unknown, and unknown asks.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Effect", "Impact", "Origin", "Scope"]
+__all__ = ["Effect", "Impact", "Origin", "Scope", "only_reads"]
 
 
 class Effect(StrEnum):
@@ -86,3 +87,8 @@ class Impact:
     def to_json(self) -> dict[str, str]:
         """`{"kind", "target", "scope"}` of the command contract."""
         return {"kind": self.kind.value, "target": self.target, "scope": self.scope.value}
+
+
+def only_reads(impacts: Iterable[Impact]) -> bool:
+    """True when nothing in the world is changed by a call with these impacts."""
+    return all(i.kind is Effect.READ for i in impacts)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.call import Call, Verdict
-from ..core.effects import Effect, Scope
+from ..core.effects import Effect, Impact, Scope, only_reads
 from ..core.errors import (
     Denied,
     GeodeError,
@@ -88,8 +88,11 @@ class Executed:
     verification: Verification | None = None
 
 
-async def execute(tool: FunctionTool, context: ToolContext, *, clock: Clock) -> Executed:
+async def execute(tool: FunctionTool, context: ToolContext, impacts: Sequence[Impact], *, clock: Clock) -> Executed:
     """Run the tool within its time limit and check its work.
+
+    Args:
+        impacts: what the verdict allowed; a call that only reads changes nothing.
 
     Raises:
         asyncio.CancelledError: the call was cancelled; the tool's processes are gone by then.
@@ -119,7 +122,7 @@ async def execute(tool: FunctionTool, context: ToolContext, *, clock: Clock) -> 
         verification, crash = await _verify(tool, context, output)
     return Executed(
         output=output,
-        side_effects=_side_effects(tool, output, error),
+        side_effects=_side_effects(impacts, output, error),
         duration_ms=duration,
         error=error,
         crash=crash,
@@ -167,9 +170,8 @@ def _unchecked(raised: BaseException) -> Problem:
     return Problem(message=f"the result could not be checked: {raised or type(raised).__name__}", rule="check-failed")
 
 
-def _side_effects(tool: FunctionTool, output: ToolOutput, error: GeodeError | None) -> SideEffects:
-    spec = tool.spec
-    if spec.effects is not None and spec.effects <= {Effect.READ}:
+def _side_effects(impacts: Sequence[Impact], output: ToolOutput, error: GeodeError | None) -> SideEffects:
+    if only_reads(impacts):
         return SideEffects.NONE
     if error is None:
         return output.side_effects or SideEffects.DONE

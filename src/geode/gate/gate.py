@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.call import Call, Decision, TraceStep, Verdict
+from ..core.effects import only_reads
 from ..core.errors import StoreError, ToolCancelled, UnknownTool
 from ..core.events import (
     CallDecided,
@@ -187,7 +188,7 @@ class Gate:
         self.emit(CallExecuting(call))
         context = self._context(call, clearance.verdict, pending.workspace)
         try:
-            executed = await execute(entry.tool, context, clock=self._parts.clock)
+            executed = await execute(entry.tool, context, clearance.verdict.impacts, clock=self._parts.clock)
         except asyncio.CancelledError:
             await _shielded(self._record_cancelled(resolved, entry, clearance.verdict))
             raise
@@ -264,7 +265,7 @@ class Gate:
         return result
 
     async def _record_cancelled(self, resolved: Resolved, entry: ToolEntry, verdict: Verdict) -> None:
-        unchanged = entry.spec.read_only
+        unchanged = only_reads(verdict.impacts)
         error = ToolCancelled(f"{entry.name} was cancelled before it finished")
         result = replace(
             failed(resolved, error, verdict=verdict),
