@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
+
 from mcp import Client, StdioServerParameters
 
 DEMO = Path(__file__).parents[1] / "mcp" / "servers" / "demo.py"
@@ -83,3 +85,61 @@ async def test_the_clients_person_can_approve_exactly_one_call(tmp_path: Path, e
             assert result.meta["geode"]["status"] == "denied"
         await client.call_tool("demo__add", {"a": 1, "b": 2})
         assert len(asked) == 2
+
+
+async def test_serve_over_http_and_its_end(tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    marker = tmp_path / "pids"
+    declare(home, env={"DEMO_MARKER": str(marker)}, effects={"*": ["read"]})
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "geode", "serve", "--http", "127.0.0.1:0"),
+        *("--home", str(home), "--project", str(project)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(30):
+        line = (await process.stderr.readline()).decode()
+    url = next(word for word in line.split() if word.startswith("http"))
+    for mode in ("legacy", "auto"):
+        async with Client(url, mode=mode) as client:
+            await offered(client, "demo__add")
+            assert not (await client.call_tool("list_directory", {"path": "."})).is_error
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(20):
+        assert await process.wait() in (130, -signal.SIGINT)
+    assert [p for p in pids(marker) if running(p)] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("how", ["the client leaves", "SIGKILL"])
+async def test_R03_no_server_outlives_the_gateway(tmp_path: Path, how: str) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
+    marker = tmp_path / "pids"
+    declare(home, env={"DEMO_MARKER": str(marker)})
+    if how == "SIGKILL":
+        args = ["-m", "geode", "serve", "--stdio", "--home", str(home), "--project", str(tmp_path)]
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(sys.executable, *args, stdin=pipe, stdout=pipe)
+        async with asyncio.timeout(30):
+            while not pids(marker):
+                await asyncio.sleep(0.05)
+        process.kill()
+        await process.wait()
+    else:
+        async with geode(home, project) as client:
+            await offered(client, "demo__add")
+    async with asyncio.timeout(10):
+        while any(running(p) for p in pids(marker)):
+            await asyncio.sleep(0.05)
+
+
+def pids(marker: Path) -> list[int]:
+    return [int(word) for word in marker.read_text().split() if word.isdigit()] if marker.exists() else []
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
