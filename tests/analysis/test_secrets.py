@@ -29,8 +29,8 @@ PEM = "\n".join(
         "-----BEGIN " + "PRIVATE KEY-----",
         *("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQ" for _ in range(4)),
         "abc=",
+        "-----END " + "PRIVATE KEY-----",
     ]
-    + ["-----END " + "PRIVATE KEY-----"]
 )
 
 TOKENS = {
