@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import hashlib
 import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from .agent.context import Skills
+from .agent.loop import AgenticLoop, Limits, LoopParts
+from .agent.session import Session
 from .analysis.secrets import Redactor, known_secrets
 from .config.home import default_home, ensure_home
 from .config.settings import Settings, load_settings
@@ -25,7 +30,7 @@ from .config.trust import TrustStore
 from .containment.egress import GuardedClient
 from .containment.paths import BeneathWorkspace
 from .containment.sandbox.runner import SandboxRunner
-from .core.call import Budget, Call, Decision
+from .core.call import Budget, Call, Decision, new_id
 from .core.effects import Origin
 from .core.events import EventSink
 from .core.messages import ToolResult
@@ -35,6 +40,7 @@ from .gate.decide import Desk
 from .gate.gate import Gate, GateParts
 from .gate.record import Recorder
 from .mcp.hub import Hub
+from .models.model import Model
 from .packs import builtin_tools
 from .policy.engine import PolicyEngine, Question
 from .store.approvals import Approvals
@@ -43,11 +49,12 @@ from .store.database import Database
 from .store.housekeeping import Housekeeping
 from .store.idempotency import Idempotency
 from .store.results import Results
+from .store.transcripts import Transcripts
 from .tools.definitions import load_definitions
 from .tools.registry import ToolRegistry
 from .tools.tool import Tool
 
-__all__ = ["GeodeRuntime", "SystemClock"]
+__all__ = ["GeodeRuntime", "SystemClock", "session_prefix"]
 
 
 class SystemClock:
@@ -182,10 +189,11 @@ class GeodeRuntime:
     Attributes:
         settings: the layers, resolved.
         registry, search, policy, gate: the one registry, search, policy and door.
-        audit, results, approvals: the record.
+        audit, results, approvals, transcripts: the record.
         workspace: guarded files of the project.
         hub: connections to MCP servers; None when created with `servers=False`.
         housekeeping: deletes what is older than the settings keep.
+        skills: the skill library that agents of this runtime get, or None.
     """
 
     def __init__(
@@ -203,6 +211,8 @@ class GeodeRuntime:
         self.runner = parts.runner
         self.hub = parts.hub
         self.redactor = parts.redactor
+        self.transcripts = Transcripts(database)
+        self.skills: Skills | None = None
         self._database = database
         self.housekeeping = parts.housekeeping
 
@@ -284,6 +294,54 @@ class GeodeRuntime:
         """
         return await self.gate.call(self.make_call(tool, arguments, origin=origin, **fields))
 
+    async def agent(
+        self,
+        model: Model,
+        *,
+        session: str = "",
+        limits: Limits = Limits(),
+        residents: str = "coding",
+        allow: Iterable[str] = (),
+        prompt: str | None = None,
+        suffix: str = "",
+    ) -> AgenticLoop:
+        """A conversation of this project's person, `model` and the tools of this runtime.
+
+        Args:
+            model: is asked.
+            session: continues the conversation stored under this id; empty begins a new one.
+            limits: what one run may use.
+            residents: profile of resident tools: "coding" or "assistant".
+            allow: tools the person asks for explicitly in this conversation.
+            prompt: instructions with `{skill_context}`; None takes those of the package.
+            suffix: appended to the instructions, after the facts about this place.
+
+        Raises:
+            StoreError: the stored conversation cannot be read.
+        """
+        id = session or new_id(session_prefix(self.settings.project))
+        conversation = await Session.open(self.transcripts, self.redactor, id=id)
+        requested = self.settings.allow | frozenset(allow)
+
+        def make_call(name: str, arguments: Mapping[str, Any]) -> Call:
+            return self.make_call(name, arguments, origin=Origin.MODEL, session=conversation.id, requested=requested)
+
+        def visible(name: str) -> bool:
+            return self.policy.evaluate(Question.of(make_call(name, {}))).decision is not Decision.DENY
+
+        parts = LoopParts(
+            model=model,
+            gate=self.gate,
+            registry=self.registry,
+            make_call=make_call,
+            visible=visible,
+            skills=self.skills,
+            prompt=prompt,
+            suffix="\n\n".join(filter(None, (_place(self.settings), suffix))),
+            residents=residents,
+        )
+        return AgenticLoop(parts, conversation, limits=limits)
+
     def make_call(
         self,
         tool: str,
@@ -313,6 +371,19 @@ class GeodeRuntime:
                 end()
 
         return stop
+
+
+def session_prefix(project: Path) -> str:
+    """What the ids of a project's conversations begin with, so that they can be listed alone."""
+    return "s" + hashlib.sha256(os.fsencode(project)).hexdigest()[:8]
+
+
+def _place(settings: Settings) -> str:
+    """The facts about the place that every agent is told; the same for a whole session."""
+    return (
+        f"# Where you are\nProject directory: {settings.project} (relative paths start here). "
+        f"System: {platform.system()} {platform.machine()}. Policy mode: {settings.mode}."
+    )
 
 
 def local_user() -> str:
