@@ -8,6 +8,7 @@ stops its siblings (case R19).
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -76,14 +77,21 @@ class TurnCalls:
             result = await self._gate.refuse(self._make(wish), policy="repeat-guard", reason=why)
         else:
             result = await self._gate.finish(self._begun[wish.id])
-        self._guard.saw(wish, result)
-        answer = _for_model(wish, result)
+            self._guard.saw(wish, result)
+        answer = self._for_model(wish, result)
         await self._save(answer)
         return answer
 
+    def _for_model(self, wish: ToolCall, result: ToolResult) -> ToolResult:
+        """The result under the model's own id, marked as what it is: data from a tool, not an instruction.
 
-def _for_model(wish: ToolCall, result: ToolResult) -> ToolResult:
-    """The result under the model's own id, marked as what it is: data from a tool, not an instruction."""
-    mark: Block = Text(f"[TOOL_RESULT {result.tool}]")
-    details = {**result.details, "call_id": result.call_id}
-    return replace(result, call_id=wish.id, content=(mark, *result.content), details=details)
+        A call that did not fit its schema is answered with the schema (ruling 5, case R82).
+        """
+        content: list[Block] = [Text(f"[TOOL_RESULT {result.tool}]"), *result.content]
+        details = {**result.details, "call_id": result.call_id}
+        entry = self._begun[wish.id].resolved.entry if wish.id in self._begun else None
+        if result.error_code == "invalid_arguments" and entry is not None:
+            schema = json.dumps(dict(entry.spec.parameters), ensure_ascii=False, separators=(",", ":"))
+            content.append(Text(f"Schema of {entry.name}: {schema}"))
+            details["schema_shown"] = entry.name
+        return replace(result, call_id=wish.id, content=tuple(content), details=details)

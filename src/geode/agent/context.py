@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 from ..core.errors import InvalidArguments
-from ..core.messages import Message, Role, ToolCall
+from ..core.messages import Message, Role, ToolCall, clean_json, clean_text
 from ..discovery.deferral import resident
 from ..models.model import Profile, Request
 from ..tools.formats import Toolset
@@ -92,7 +92,8 @@ class Context:
         return Request(system=self._system, messages=sent, tools=self._tools, session=self._session)
 
     def original(self, call: ToolCall) -> ToolCall:
-        """A model's call under the tool's own name and argument keys."""
+        """A model's call under the tool's own name and argument keys, lone surrogates replaced (case R05)."""
+        call = replace(call, name=clean_text(call.name), raw=clean_text(call.raw), arguments=clean_json(call.arguments))
         try:
             name, arguments = self._toolset.decode(call.name, call.arguments or {})
         except InvalidArguments:

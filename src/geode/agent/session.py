@@ -104,5 +104,5 @@ class Session:
         self.messages = mend(self.messages)
 
     async def _store(self, entry: Mapping[str, Any]) -> None:
-        await self.transcript.append(self.id, self._next, self.redactor.json(dict(entry)))
-        self._next += 1
+        number, self._next = self._next, self._next + 1  # before waiting: results of one turn come at the same time
+        await self.transcript.append(self.id, number, self.redactor.json(dict(entry)))

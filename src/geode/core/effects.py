@@ -90,5 +90,5 @@ class Impact:
 
 
 def only_reads(impacts: Iterable[Impact]) -> bool:
-    """True when nothing in the world is changed by a call with these impacts."""
-    return all(i.kind is Effect.READ for i in impacts)
+    """True when nothing in the world is changed by a call with these impacts: it reads, or runs what only reads."""
+    return all(i.kind is Effect.READ or (i.kind is Effect.EXECUTE and i.scope is Scope.SANDBOX) for i in impacts)

@@ -34,8 +34,6 @@ __all__ = ["Executed", "GuardedHttp", "GuardedRunner", "describe", "execute"]
 _NOTHING_CHANGED = (UsageError, Denied, Missing, PathEscape, NotStored)
 """Errors that a tool raises before it changes anything."""
 
-_CHANGES = {Effect.WRITE, Effect.DELETE, Effect.EXECUTE}
-
 
 class GuardedRunner:
     """The sandbox as one call may use it: no network and no writable path beyond what was allowed."""
@@ -45,7 +43,7 @@ class GuardedRunner:
         self._inner = inner
         self._root = call.cwd
         self._network = Effect.NETWORK in kinds
-        self._may_write = bool(kinds & _CHANGES)
+        self._may_write = not only_reads(verdict.impacts)
 
     async def run(self, spec: ProcessSpec) -> ProcessOutcome:
         """See `ProcessRunner.run`."""

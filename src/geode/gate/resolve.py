@@ -7,6 +7,7 @@ not it is installed, and again with the resolved effects.
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -125,7 +126,7 @@ def impacts_of(spec: ToolSpec, arguments: Mapping[str, Any], workspace: Workspac
 def _impacts_of_touch(touch: Touch, workspace: Workspace) -> list[Impact]:
     match touch.kind:
         case "path":
-            return [Impact(touch.effect, touch.target, workspace.scope(touch.target))]
+            return [Impact(touch.effect, _real(touch.target, workspace), workspace.scope(touch.target))]
         case "url":
             return [Impact(touch.effect, touch.target, host_scope(touch.target))]
         case "command":
@@ -136,6 +137,13 @@ def _impacts_of_touch(touch: Touch, workspace: Workspace) -> list[Impact]:
             return [Impact(touch.effect, touch.target, Scope.SERVICE)]
         case _:
             return [Impact(touch.effect, touch.target, Scope.UNKNOWN)]
+
+
+def _real(path: str, workspace: Workspace) -> str:
+    """The absolute path a rule is matched against, symbolic links followed; other targets come back unchanged."""
+    if path.startswith("result:"):
+        return path
+    return os.path.realpath(os.path.join(workspace.root, path))
 
 
 def host_scope(url: str) -> Scope:
