@@ -416,3 +416,16 @@ def test_every_form_satisfies_the_types_of_the_official_sdks():
             made = form(spec)
             checked: Any = adapter.validate_python(made, extra="forbid")
             assert json.loads(json.dumps(checked, default=dict)) == made
+
+
+def test_a_caller_that_changes_a_form_does_not_change_the_next_one():
+    registry = ToolRegistry()
+    registry.register(make_tool("x", obj(a=STRING)))
+    before = json.dumps(registry.to_anthropic_tools())
+    for form in (
+        registry.to_anthropic_tools()[0]["input_schema"],
+        registry.to_openai_tools()[0]["function"]["parameters"],
+    ):
+        form["properties"]["a"]["type"] = "integer"
+        form["properties"]["b"] = {}
+    assert json.dumps(registry.to_anthropic_tools()) == before

@@ -86,6 +86,11 @@ class ToolEntry:
         except SchemaError:
             return None
 
+    @cached_property
+    def forms(self) -> dict[Any, Any]:
+        """Provider forms made so far, by provider and strictness; filled by the registry."""
+        return {}
+
     def with_status(self, status: Status, reason: str) -> ToolEntry:
         """The same tool under another status."""
         return replace(self, status=status, reason=reason)

@@ -18,6 +18,7 @@ from ..core.errors import GeodeError
 from ..core.messages import ToolResult
 from ..core.ports import Caller
 from .entries import ToolEntry
+from .schema import copy_json
 
 __all__ = ["BoundTool", "Bridge"]
 
@@ -119,7 +120,7 @@ class BoundTool:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return dict(self._entry.spec.parameters)
+        return copy_json(dict(self._entry.spec.parameters))
 
     def execute(self, **kwargs: Any) -> dict[str, Any]:
         """Call the tool through the gate and wait.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from ..core.effects import Effect
 from .aliases import Aliases, ArgumentCodec, Shape, legal_name, shape_of
-from .schema import PROVIDERS, Dialect, SchemaError, modernise, normalise, strict_form
+from .schema import PROVIDERS, Dialect, SchemaError, copy_json, modernise, normalise, strict_form
 from .tool import ToolSpec
 
 __all__ = [
@@ -120,19 +120,22 @@ def to_openai_responses(spec: ToolSpec, strict: Strictness = "auto", *, defer: b
 
 def to_gemini(spec: ToolSpec) -> dict[str, Any]:
     """A function declaration with `parametersJsonSchema`."""
-    wire = wire_tool(spec, "gemini")
-    return {"name": wire.alias, "description": wire.description, "parametersJsonSchema": wire.parameters}
+    return _gemini(wire_tool(spec, "gemini"))
 
 
 def to_mcp(spec: ToolSpec, *, alias: str = "") -> dict[str, Any]:
     """An entry of MCP's `tools/list`. An output schema that cannot be used is left out."""
     wire = wire_tool(spec, "mcp", alias=alias)
-    out: dict[str, Any] = {"name": wire.alias, "description": wire.description, "inputSchema": wire.parameters}
+    out: dict[str, Any] = {
+        "name": wire.alias,
+        "description": wire.description,
+        "inputSchema": copy_json(wire.parameters),
+    }
     if spec.title:
         out["title"] = spec.title
     output = _output_schema(spec)
     if output is not None:
-        out["outputSchema"] = output
+        out["outputSchema"] = copy_json(output)
     hints = _hints(spec)
     if hints:
         out["annotations"] = hints
@@ -162,7 +165,11 @@ def _hints(spec: ToolSpec) -> dict[str, bool]:
 
 
 def _anthropic(wire: WireTool, *, defer: bool = False) -> dict[str, Any]:
-    out: dict[str, Any] = {"name": wire.alias, "description": wire.description, "input_schema": wire.parameters}
+    out: dict[str, Any] = {
+        "name": wire.alias,
+        "description": wire.description,
+        "input_schema": copy_json(wire.parameters),
+    }
     if defer:
         out["defer_loading"] = True
     return out
@@ -172,11 +179,15 @@ def _openai(wire: WireTool) -> dict[str, Any]:
     function: dict[str, Any] = {
         "name": wire.alias,
         "description": wire.description,
-        "parameters": wire.parameters,
+        "parameters": copy_json(wire.parameters),
     }
     if wire.strict:
         function["strict"] = True
     return {"type": "function", "function": function}
+
+
+def _gemini(wire: WireTool) -> dict[str, Any]:
+    return {"name": wire.alias, "description": wire.description, "parametersJsonSchema": copy_json(wire.parameters)}
 
 
 def _responses(wire: WireTool, *, defer: bool = False) -> dict[str, Any]:
@@ -184,7 +195,7 @@ def _responses(wire: WireTool, *, defer: bool = False) -> dict[str, Any]:
         "type": "function",
         "name": wire.alias,
         "description": wire.description,
-        "parameters": wire.parameters,
+        "parameters": copy_json(wire.parameters),
         "strict": wire.strict,
     }
     if defer:
@@ -193,6 +204,12 @@ def _responses(wire: WireTool, *, defer: bool = False) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- many tools
+
+
+class Fit(Protocol):
+    """Has the shape of `wire_tool`."""
+
+    def __call__(self, spec: ToolSpec, dialect: Dialect, *, strict: Strictness, alias: str) -> WireTool: ...
 
 
 class Toolset:
@@ -205,6 +222,7 @@ class Toolset:
         defer_threshold: with more tools than this, `tool_search` comes first and the rest is
             deferred; None never defers. Beyond the provider's own limit tools are left out of
             the request in any case, and `deferred` names them.
+        fit: makes one form; the registry passes one that remembers.
 
     Attributes:
         sent: what the request carries, in order; its length is the number to show.
@@ -219,6 +237,7 @@ class Toolset:
         *,
         strict: Strictness = "auto",
         defer_threshold: int | None = None,
+        fit: Fit = wire_tool,
     ) -> None:
         given = list(specs)
         self.dialect: Dialect = dialect
@@ -228,7 +247,7 @@ class Toolset:
         self._wires: dict[str, WireTool] = {}
         for spec in given:
             try:
-                self._wires[spec.name] = wire_tool(spec, dialect, strict=strict, alias=self.aliases.alias(spec.name))
+                self._wires[spec.name] = fit(spec, dialect, strict=strict, alias=self.aliases.alias(spec.name))
             except SchemaError as error:
                 self.problems[spec.name] = error.message
         self._plan([s for s in given if s.name in self._wires], defer_threshold)
@@ -260,9 +279,7 @@ class Toolset:
         if self.dialect == "anthropic":
             return [_anthropic(w, defer=w.name in hidden) for w in self.sent]
         if self.dialect == "gemini":
-            return [
-                {"name": w.alias, "description": w.description, "parametersJsonSchema": w.parameters} for w in self.sent
-            ]
+            return [_gemini(w) for w in self.sent]
         return [_openai(w) for w in self.sent]
 
     @property

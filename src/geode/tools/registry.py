@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace as replace_fields
 from typing import Any
 
 from ..core.errors import ConfigError, UnknownTool
@@ -16,10 +17,10 @@ from ..core.events import EventSink, ToolsChanged
 from ..core.ports import Caller
 from .entries import LoadedTools, Snapshot, ToolEntry, ToolProblem, make_entry, source_rank
 from .facade import BoundTool, Bridge
-from .formats import Strictness, Toolset, to_mcp
+from .formats import Strictness, Toolset, WireTool, to_mcp, wire_tool
 from .names import closest_names, plain_name
 from .schema import Dialect
-from .tool import Tool
+from .tool import Tool, ToolSpec
 
 __all__ = ["BoundTool", "Snapshot", "ToolEntry", "ToolProblem", "ToolRegistry"]
 
@@ -251,7 +252,17 @@ class ToolRegistry:
         """
         snapshot = self._snapshot
         specs = snapshot.specs if names is None else tuple(self._active(n).spec for n in names)
-        return Toolset(dialect, specs, strict=strict, defer_threshold=defer_threshold)
+        return Toolset(dialect, specs, strict=strict, defer_threshold=defer_threshold, fit=self._fit)
+
+    def _fit(self, spec: ToolSpec, dialect: Dialect, *, strict: Strictness, alias: str) -> WireTool:
+        entry = self._snapshot.by_name.get(spec.name)
+        if entry is None or entry.spec is not spec:
+            return wire_tool(spec, dialect, strict=strict, alias=alias)
+        key = (dialect, strict)
+        made: WireTool | None = entry.forms.get(key)
+        if made is None:
+            made = entry.forms[key] = wire_tool(spec, dialect, strict=strict, alias=alias)
+        return made if made.alias == alias else replace_fields(made, alias=alias)
 
     def to_anthropic_tools(self) -> list[dict[str, Any]]:
         """All active tools in Anthropic's form, in stable order."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .arguments import read_arguments
-from .dialect import SchemaError, modernise
+from .dialect import SchemaError, copy_json, modernise
 from .docstring import split_docstring
 from .provider import PROVIDERS, Dialect, Provider, normalise
 from .signature import parameters_of
@@ -18,6 +18,7 @@ __all__ = [
     "Validated",
     "Validator",
     "check_schema",
+    "copy_json",
     "modernise",
     "normalise",
     "parameters_of",

@@ -15,7 +15,7 @@ import jsonschema_rs
 
 from ...core.errors import ConfigError
 
-__all__ = ["IN_LIST", "IN_MAP", "IN_ONE", "Json", "SchemaError", "compile_schema", "modernise"]
+__all__ = ["IN_LIST", "IN_MAP", "IN_ONE", "Json", "SchemaError", "compile_schema", "copy_json", "modernise"]
 
 Json = dict[str, Any]
 
@@ -157,6 +157,15 @@ class _Moderniser:
                 for name, sub in named.items()
             }
         return value
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of a JSON value, several times faster than `copy.deepcopy`."""
+    if isinstance(value, dict):
+        return {key: copy_json(sub) for key, sub in cast(Json, value).items()}
+    if isinstance(value, list | tuple):
+        return [copy_json(sub) for sub in cast("list[Any]", value)]
+    return value
 
 
 def _escape(key: str) -> str:
