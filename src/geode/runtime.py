@@ -299,7 +299,7 @@ class GeodeRuntime:
         model: Model,
         *,
         session: str = "",
-        limits: Limits = Limits(),
+        limits: Limits | None = None,
         residents: str = "coding",
         allow: Iterable[str] = (),
         prompt: str | None = None,
@@ -310,7 +310,7 @@ class GeodeRuntime:
         Args:
             model: is asked.
             session: continues the conversation stored under this id; empty begins a new one.
-            limits: what one run may use.
+            limits: what one run may use; None takes the defaults.
             residents: profile of resident tools: "coding" or "assistant".
             allow: tools the person asks for explicitly in this conversation.
             prompt: instructions with `{skill_context}`; None takes those of the package.
@@ -340,7 +340,7 @@ class GeodeRuntime:
             suffix="\n\n".join(filter(None, (_place(self.settings), suffix))),
             residents=residents,
         )
-        return AgenticLoop(parts, conversation, limits=limits)
+        return AgenticLoop(parts, conversation, limits=limits or Limits())
 
     def make_call(
         self,
