@@ -32,7 +32,7 @@ from .containment.paths import BeneathWorkspace
 from .containment.sandbox.runner import SandboxRunner
 from .core.call import Budget, Call, Decision, new_id
 from .core.effects import Origin
-from .core.events import EventSink
+from .core.events import EventBus, EventSink
 from .core.messages import ToolResult
 from .core.ports import Approver, Judge, Workspace
 from .discovery import ToolSearch, tool_search_tool
@@ -84,6 +84,7 @@ class RuntimeParts:
     redactor: Redactor
     idempotency: Idempotency
     housekeeping: Housekeeping
+    events: EventBus
     hub: Hub | None
 
     @classmethod
@@ -92,7 +93,9 @@ class RuntimeParts:
     ) -> RuntimeParts:
         """Make the parts; `trust` None leaves MCP servers out."""
         redactor = Redactor(known_secrets(os.environ))
-        hub = Hub(settings, trust, registry, redact=redactor.text) if trust is not None else None
+        events = EventBus()
+        registry.subscribe(events.emit)
+        hub = Hub(settings, trust, registry, events.emit, redact=redactor.text) if trust is not None else None
         audit, results, approvals = AuditLog(database, settings.home), Results(database), Approvals(database)
         idempotency = Idempotency(database)
         return cls(
@@ -114,6 +117,7 @@ class RuntimeParts:
                 results_days=settings.results_days,
                 audit_days=settings.audit_days,
             ),
+            events=events,
             hub=hub,
         )
 
@@ -157,6 +161,7 @@ def _gate_parts(
         limits=settings.output,
         workspace_for=workspace_for,
         clock=clock,
+        events=parts.events,
         runner=parts.runner,
         http=GuardedClient(),
     )
@@ -363,14 +368,8 @@ class GeodeRuntime:
         return Call(tool=tool, arguments=arguments or {}, origin=origin, **base)
 
     def subscribe(self, sink: EventSink) -> Callable[[], None]:
-        """Send every event of gate and registry to `sink`; the returned function ends it."""
-        stops = (self.gate.subscribe(sink), self.registry.subscribe(sink))
-
-        def stop() -> None:
-            for end in stops:
-                end()
-
-        return stop
+        """Send every event of gate, registry and servers to `sink`; the returned function ends it."""
+        return self.gate.subscribe(sink)
 
 
 def session_prefix(project: Path) -> str:

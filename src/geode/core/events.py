@@ -22,6 +22,7 @@ __all__ = [
     "CallStarted",
     "CallVerified",
     "Event",
+    "EventBus",
     "EventSink",
     "HistoryCompacted",
     "Notice",
@@ -203,3 +204,25 @@ Event = (
 
 EventSink = Callable[[Event], None]
 """Takes an event at once and never blocks."""
+
+
+class EventBus:
+    """Hands every event to everybody who listens, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._sinks: list[EventSink] = []
+
+    def subscribe(self, sink: EventSink) -> Callable[[], None]:
+        """Send every event to `sink` from now on; the returned function ends it."""
+        self._sinks.append(sink)
+
+        def stop() -> None:
+            if sink in self._sinks:
+                self._sinks.remove(sink)
+
+        return stop
+
+    def emit(self, event: Event) -> None:
+        """Hand an event to all listeners."""
+        for sink in tuple(self._sinks):
+            sink(event)

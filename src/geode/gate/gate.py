@@ -28,6 +28,7 @@ from ..core.events import (
     CallStarted,
     CallVerified,
     Event,
+    EventBus,
     EventSink,
 )
 from ..core.messages import Block, SideEffects, Status, Text, ToolResult
@@ -61,6 +62,7 @@ class GateParts:
         workspace_for: the guarded files of a workspace root.
         runner, http: ports of the tools; None when not available.
         clock: time.
+        events: where every stage is told.
     """
 
     registry: ToolRegistry
@@ -73,6 +75,7 @@ class GateParts:
     limits: OutputLimits
     workspace_for: Callable[[Path], Workspace]
     clock: Clock
+    events: EventBus
     runner: ProcessRunner | None = None
     http: Http | None = None
 
@@ -94,17 +97,14 @@ class Gate:
 
     def __init__(self, parts: GateParts) -> None:
         self._parts = parts
-        self._sinks: list[EventSink] = []
 
     def subscribe(self, sink: EventSink) -> Callable[[], None]:
         """Send every event to `sink` from now on; the returned function ends it."""
-        self._sinks.append(sink)
-        return lambda: self._sinks.remove(sink) if sink in self._sinks else None
+        return self._parts.events.subscribe(sink)
 
     def emit(self, event: Event) -> None:
         """Hand an event to all listeners."""
-        for sink in tuple(self._sinks):
-            sink(event)
+        self._parts.events.emit(event)
 
     async def call(self, call: Call) -> ToolResult:
         """Run one call through every stage."""
