@@ -43,8 +43,9 @@ def openings(paths: list[Path]) -> Iterator[str]:
 
 def as_user(home: Path) -> tuple[list[str], list[str]]:
     """Return bubblewrap options and the words before the command that make it run as an ordinary user."""
-    (home / "tmp").mkdir()
-    for path in (home, home / "tmp"):
+    temporary = home / "t"  # short: the path of a socket has 107 characters at most
+    temporary.mkdir()
+    for path in (home, temporary):
         os.chown(path, USER, USER)
     path = os.pathsep.join((str(ROOT / ".venv/bin"), "/usr/local/bin", "/usr/bin", "/bin"))
     env = {
@@ -81,7 +82,7 @@ def main(argv: list[str]) -> int:
             outer.append("--unshare-user")
         if subprocess.run([*outer, "true"], check=False, stdin=subprocess.DEVNULL).returncode:
             return cannot("this system does not allow a network namespace")
-    with tempfile.TemporaryDirectory(prefix="geode-user-", dir="/tmp") as home:
+    with tempfile.TemporaryDirectory(prefix="g-", dir="/tmp") as home:
         if "--user" in options:
             more, words = as_user(Path(home))
             outer, command = [*outer, *more], [*words, *command]
