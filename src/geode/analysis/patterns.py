@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["FORMATS", "KEY_WORDS", "Format", "field_kind", "field_words"]
 
@@ -17,7 +18,7 @@ _START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
 """Not inside a longer word; an escaped line end (a backslash and a letter) may precede."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Format:
     """One kind of secret.
 
@@ -113,6 +114,9 @@ KEY_WORDS: tuple[str, ...] = (
 )  # fmt: skip
 """Lower-case words after which a secret may stand in text."""
 
+_MAX_NAME = 200
+"""Characters of a name that are looked at."""
+
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _PASSWORDS = frozenset(
     {"password", "passwd", "passphrase", "passcode", "pwd", "pass", "passwords", "userpassword", "pin"}
@@ -133,7 +137,7 @@ _HARMLESS_TOKENS = frozenset(
 
 def field_words(name: str) -> list[str]:
     """The lower-case words of a name in any spelling: `X-Api-Key`, `apiKey`, `API_KEY`."""
-    return [w.lower() for w in _WORDS.findall(name[:200])]
+    return [w.lower() for w in _WORDS.findall(name[:_MAX_NAME])]
 
 
 def field_kind(name: str) -> str:
@@ -142,6 +146,11 @@ def field_kind(name: str) -> str:
     The last word decides (`reset_token`, not `token_count`), in any spelling: `X-Api-Key`,
     `apiKey`, `API_KEY`. Tokens that page through lists or count text are none.
     """
+    return _kind_of(name[:_MAX_NAME])
+
+
+@lru_cache(maxsize=2048)
+def _kind_of(name: str) -> str:
     words = field_words(name)
     if not words:
         return ""

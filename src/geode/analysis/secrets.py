@@ -17,12 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 from urllib.parse import quote, quote_plus
 
-from .patterns import FORMATS, KEY_WORDS, field_kind, field_words
+from .patterns import FORMATS, KEY_WORDS, Format, field_kind, field_words
 
 __all__ = ["Redactor", "StreamRedactor", "known_secrets"]
 
 Span = tuple[int, int, str]
 
+_MARKED = tuple((marker, one) for one in FORMATS for marker in one.markers)
 _MIN_KNOWN = 6
 _COMMON = frozenset(
     "password passwd changeme secret secrets default example localhost postgres admin administrator testing "
@@ -150,11 +151,10 @@ class Redactor:
                 at = text.find(form, at + len(form))
         if "PRIVATE KEY" in text:
             yield from _pem_blocks(text)
-        for one in FORMATS:
-            if any(marker in text for marker in one.markers):
-                for match in one.pattern.finditer(text):
-                    if (one.check is None or one.check(match[1])) and not _names_something(match[1]):
-                        yield match.start(1), match.end(1), one.kind
+        for one in _marked(text):
+            for match in one.pattern.finditer(text):
+                if (one.check is None or one.check(match[1])) and not _names_something(match[1]):
+                    yield match.start(1), match.end(1), one.kind
         yield from _after_words(text)
 
     # ------------------------------------------------------------ JSON
@@ -329,12 +329,17 @@ def _tail_of_key(text: str, start: int) -> int:
     return start
 
 
+def _marked(text: str) -> Iterable[Format]:
+    """The formats of which a marker is in the text, each once and in their order: mostly none."""
+    return dict.fromkeys([one for marker, one in _MARKED if marker in text])
+
+
 def _after_words(text: str) -> Iterator[Span]:
     """Values that stand after a telling name: `password=…`, `"api_key": "…"`, `Authorization: …`, `--token …`."""
     lower = text.lower()
     if len(lower) != len(text):  # a character whose lower case is longer: positions would shift
         lower = re.sub(r"[A-Z]+", lambda m: m[0].lower(), text)
-    for word in KEY_WORDS:
+    for word in [word for word in KEY_WORDS if word in lower]:
         at = lower.find(word)
         while at >= 0:
             stop = at + len(word)
