@@ -182,7 +182,7 @@ def _register(
     search = tool_search_tool(parts.search, registry, visible=visible)
     registry.replace_source("builtin", [search, *builtin_tools()])
     if trusted:
-        registry.replace_source("definitions", load_definitions(settings.project).tools)
+        registry.replace_source("definitions", load_definitions(settings.project))
     for tool in tools:
         registry.register(tool)
     registry.bind(gate, call_options={"cwd": settings.project, "mode": settings.mode, "principal": local_user()})

@@ -42,8 +42,9 @@ def denied(resolved: Resolved, verdict: Verdict) -> ToolResult:
 
 def failed(resolved: Resolved, error: GeodeError, *, verdict: Verdict | None = None) -> ToolResult:
     text = f"Error: {error.message}"
-    if isinstance(error, InvalidArguments) and error.problems:
-        text += "\n" + "\n".join(f"- {p}" for p in error.problems)
+    if isinstance(error, InvalidArguments) and len(error.problems) > 1:
+        listed = [p for p in error.problems if p not in error.message]
+        text += "".join(f"\n- {p}" for p in listed)
     if error.fix:
         text += f"\nTo fix: {error.fix}"
     return _result(resolved, verdict or resolved.verdict, Status.ERROR, text, error.code)

@@ -15,10 +15,11 @@ from typing import Any, cast
 
 from ..core.effects import Effect
 from ..core.messages import Audio, Block, Image, ResourceLink, SideEffects, Text, clean_json
+from ..tools.schema import SchemaError, Validator
 from ..tools.tool import FunctionTool, ToolContext, ToolOutput, ToolSpec, Touch
 from .config import ServerConfig
 
-__all__ = ["Built", "build_tools", "to_output"]
+__all__ = ["Built", "build_tools", "mismatch", "to_output"]
 
 CallServer = Callable[[str, str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]]
 
@@ -111,7 +112,7 @@ def to_output(result: Mapping[str, Any], output_schema: Mapping[str, Any] | None
     if structured is not None and media:
         structured = _without_media(structured, media)
     if not failed and output_schema is not None:
-        problem = _mismatch(structured, output_schema, given="structuredContent" in result)
+        problem = mismatch(structured, output_schema, given="structuredContent" in result)
         if problem:
             return ToolOutput(
                 content=[
@@ -181,23 +182,21 @@ def _without_media(value: Any, media: set[str]) -> Any:
     return value
 
 
-def _mismatch(structured: Any, schema: Mapping[str, Any], *, given: bool) -> str:
+def mismatch(structured: Any, schema: Mapping[str, Any], *, given: bool) -> str:
+    """What is wrong with a structured result, with its path, or "". `given` is False when there is none."""
     if not given:
         return "structured content is missing"
     validator = _validator(json.dumps(schema, sort_keys=True))
     if validator is None:
         return ""  # the schema itself is broken: nothing can be said
-    for error in validator.iter_errors(structured):
-        path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.instance_path)
-        return f"${path}: {error.message[:300]}"
-    return ""
+    problems = validator.problems(structured)
+    return problems[0][:300] if problems else ""
 
 
 @lru_cache(maxsize=512)
-def _validator(schema: str) -> Any:
-    import jsonschema_rs
-
+def _validator(schema: str) -> Validator | None:
+    """The project's own validator: it never fetches a remote `$ref` and knows older dialects."""
     try:
-        return jsonschema_rs.Draft202012Validator(json.loads(schema))
-    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        return Validator(json.loads(schema), root=False)
+    except SchemaError:
         return None
