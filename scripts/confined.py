@@ -3,61 +3,28 @@
     confined.py [--user] [--offline] -- COMMAND...
 
 `--user` (needs root): a user without a name, a group, a capability or a home on this system; folders that only root
-may enter are replaced by empty ones, with this project (read-only) and its Python put back. `--offline`: a network
-namespace of its own. Exits 77 when this machine cannot do it, otherwise with the command's exit code.
+may enter are replaced by empty ones, with this project and its Python put back. Nothing else is taken away: a program
+with a set-user-id bit still works. `--offline`: a network namespace of its own. Exits 77 when this machine cannot do
+it, otherwise with the command's exit code.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 USER = 64321
 CANNOT = 77
-
-
-def closed_to_others(folder: Path) -> bool:
-    return not folder.stat().st_mode & stat.S_IXOTH
-
-
-def openings(paths: list[Path]) -> Iterator[str]:
-    """Yield bubblewrap options under which others can reach `paths` although folders above them are closed."""
-    hidden: list[Path] = []
-    for path in paths:
-        above = next((up for up in reversed(path.parents) if closed_to_others(up)), None)
-        if above and above not in hidden:
-            hidden.append(above)
-            yield from ("--perms", "0755", "--tmpfs", str(above))
-        for up in reversed(path.parents):
-            if above and above in up.parents:
-                yield from ("--perms", "0755", "--dir", str(up))
-        yield from ("--ro-bind", str(path), str(path))
-
-
-def as_user(home: Path) -> tuple[list[str], list[str]]:
-    """Return bubblewrap options and the words before the command that make it run as an ordinary user."""
-    temporary = home / "t"  # short: the path of a socket has 107 characters at most
-    temporary.mkdir()
-    for path in (home, temporary):
-        os.chown(path, USER, USER)
-    path = os.pathsep.join((str(ROOT / ".venv/bin"), "/usr/local/bin", "/usr/bin", "/bin"))
-    env = {
-        "HOME": str(home),
-        "TMPDIR": str(home / "tmp"),
-        "PATH": path,
-        "LANG": "C.UTF-8",
-        "CI": os.environ.get("CI", ""),
-    }
-    drop = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
-    words = ["env", "-i", "PYTHONDONTWRITEBYTECODE=1", *(f"{key}={value}" for key, value in env.items()), *drop]
-    return list(openings([ROOT, Path(sys.base_prefix)])), words
+SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 
 
 def cannot(why: str) -> int:
@@ -65,28 +32,97 @@ def cannot(why: str) -> int:
     return CANNOT
 
 
+def outside(options: set[str], command: list[str]) -> int:
+    """Start ourselves again in namespaces of our own; an ordinary user borrows bubblewrap's."""
+    if os.geteuid() != 0:
+        if "--user" in options:
+            return cannot("only root can become another user")
+        if not shutil.which("bwrap"):
+            return cannot("bubblewrap is not installed")
+        outer = ["bwrap", "--dev-bind", "/", "/", "--unshare-user", "--unshare-net", "--chdir", str(ROOT), "--"]
+        if subprocess.run([*outer, "true"], check=False, stdin=subprocess.DEVNULL).returncode:
+            return cannot("this system does not allow a network namespace")
+        return subprocess.run([*outer, *command], check=False).returncode
+    apart = ["unshare", "--mount", *(["--net"] if "--offline" in options else []), "--"]
+    if subprocess.run([*apart, "true"], check=False, stdin=subprocess.DEVNULL).returncode:
+        return cannot("this system does not allow namespaces")
+    # Short: the path of a socket has 107 characters at most.
+    with tempfile.TemporaryDirectory(prefix="g-", dir="/tmp") as home:
+        again = [sys.executable, str(Path(__file__).resolve()), f"--inside={home}", *options, "--", *command]
+        return subprocess.run([*apart, *again], check=False).returncode
+
+
+def inside(home: Path, options: set[str], command: list[str]) -> int:
+    """Arrange the namespaces, then become the user."""
+    os.umask(0o022)
+    os.chdir(ROOT)
+    if "--offline" in options:
+        loopback_up()
+    if "--user" not in options:
+        os.execvp(command[0], command)
+    stage = home / "s"
+    stage.mkdir()
+    open_the_way([ROOT, Path(sys.base_prefix)], stage)
+    temporary = home / "t"
+    temporary.mkdir()
+    for path in (home, temporary):
+        os.chown(path, USER, USER)
+    env = {
+        "HOME": str(home),
+        "TMPDIR": str(temporary),
+        "PATH": os.pathsep.join((str(ROOT / ".venv/bin"), "/usr/local/bin", "/usr/bin", "/bin")),
+        "LANG": "C.UTF-8",
+        "CI": os.environ.get("CI", ""),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": f"--basetemp={temporary}/p",
+    }
+    drop = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--inh-caps=-all"]
+    os.chdir(ROOT)
+    os.execvpe(drop[0], [*drop, *command], env)
+
+
+def loopback_up() -> None:
+    with socket.socket() as any_socket:
+        request = struct.pack("16sh", b"lo", 0)
+        flags = struct.unpack("16sh", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request))[1]
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh", b"lo", flags | IFF_UP))
+
+
+def open_the_way(paths: list[Path], stage: Path) -> None:
+    """Let others reach `paths` although folders above them are closed: an empty folder there, and the path put back."""
+    held: list[tuple[Path, Path]] = []
+    hidden: list[Path] = []
+    for number, path in enumerate(paths):
+        above = next((up for up in reversed(path.parents) if not up.stat().st_mode & stat.S_IXOTH), None)
+        if above is None:
+            continue
+        copy = stage / str(number)
+        copy.mkdir()
+        mount("--rbind", str(path), str(copy))
+        held.append((copy, path))
+        if above not in hidden:
+            hidden.append(above)
+    for above in hidden:
+        mount("-t", "tmpfs", "-o", "mode=0755", "tmpfs", str(above))
+    for copy, path in held:
+        path.mkdir(parents=True, exist_ok=True)
+        mount("--rbind", str(copy), str(path))
+
+
+def mount(*words: str) -> None:
+    subprocess.run(["mount", *words], check=True, stdin=subprocess.DEVNULL)
+
+
 def main(argv: list[str]) -> int:
     split = argv.index("--") if "--" in argv else -1
     options, command = set(argv[:split]), argv[split + 1 :]
-    if split < 0 or not command or options - {"--user", "--offline"}:
+    homes = {option for option in options if option.startswith("--inside=")}
+    if split < 0 or not command or options - homes - {"--user", "--offline"}:
         print("usage: confined.py [--user] [--offline] -- COMMAND...", file=sys.stderr)
         return 2
-    if not shutil.which("bwrap"):
-        return cannot("bubblewrap is not installed")
-    if "--user" in options and os.geteuid() != 0:
-        return cannot("only root can become another user")
-    outer = ["bwrap", "--dev-bind", "/", "/"]
-    if "--offline" in options:
-        outer.append("--unshare-net")
-        if os.geteuid() != 0:
-            outer.append("--unshare-user")
-        if subprocess.run([*outer, "true"], check=False, stdin=subprocess.DEVNULL).returncode:
-            return cannot("this system does not allow a network namespace")
-    with tempfile.TemporaryDirectory(prefix="g-", dir="/tmp") as home:
-        if "--user" in options:
-            more, words = as_user(Path(home))
-            outer, command = [*outer, *more], [*words, *command]
-        return subprocess.run([*outer, "--chdir", str(ROOT), "--", *command], check=False).returncode
+    if homes:
+        return inside(Path(homes.pop().partition("=")[2]), options, command)
+    return outside(options, command)
 
 
 if __name__ == "__main__":
