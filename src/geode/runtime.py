@@ -22,6 +22,7 @@ from typing import Any
 
 from .agent.context import Skills
 from .agent.loop import AgenticLoop, Limits, LoopParts
+from .agent.media import MediaFitter
 from .agent.session import Session
 from .analysis.secrets import Redactor, known_secrets
 from .config.home import default_home, ensure_home
@@ -340,6 +341,7 @@ class GeodeRuntime:
             registry=self.registry,
             make_call=make_call,
             visible=visible,
+            fit=MediaFitter(model.profile, self.settings.home / "media" / conversation.id).fit,
             skills=self.skills,
             prompt=prompt,
             suffix="\n\n".join(filter(None, (_place(self.settings), suffix))),

@@ -30,11 +30,19 @@ class TurnCalls:
         gate: the one door.
         make: turns a model's wish into a `Call` of the real target.
         guard: blocks circles.
+        fit: fits images and sounds to the model.
         save: stores a result the moment it is there, so that a killed run does not lose it.
     """
 
-    def __init__(self, gate: Gate, make: Callable[[ToolCall], Call], guard: CircleGuard, save: Save) -> None:
-        self._gate, self._make, self._guard, self._save = gate, make, guard, save
+    def __init__(
+        self,
+        gate: Gate,
+        make: Callable[[ToolCall], Call],
+        guard: CircleGuard,
+        fit: Callable[[ToolResult], ToolResult],
+        save: Save,
+    ) -> None:
+        self._gate, self._make, self._guard, self._fit, self._save = gate, make, guard, fit, save
         self._begun: dict[str, Pending] = {}
 
     def ready(self, wish: ToolCall) -> None:
@@ -78,7 +86,7 @@ class TurnCalls:
         else:
             result = await self._gate.finish(self._begun[wish.id])
             self._guard.saw(wish, result)
-        answer = self._for_model(wish, result)
+        answer = self._fit(self._for_model(wish, result))
         await self._save(answer)
         return answer
 

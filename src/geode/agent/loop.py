@@ -76,6 +76,7 @@ class LoopParts:
         gate, registry: run and describe tools.
         make_call: name and arguments -> `Call` with principal, session, mode, node and workspace.
         visible: True for tool names this session may use.
+        fit: fits images and sounds in results to the model (`media.MediaFitter.fit`).
         skills: the skill library, or None.
         prompt: instructions with `{skill_context}`; None takes those of the package.
         suffix: appended to the instructions (facts about the place, wishes of the person).
@@ -87,6 +88,7 @@ class LoopParts:
     registry: ToolRegistry
     make_call: Callable[[str, Mapping[str, Any]], Call]
     visible: Callable[[str], bool]
+    fit: Callable[[ToolResult], ToolResult] = lambda result: result
     skills: Skills | None = None
     prompt: str | None = None
     suffix: str = ""
@@ -201,7 +203,7 @@ class AgenticLoop:
         """
         run.turns += 1
         self._emit(TurnStarted(self.session.id, run.turns))
-        calls = TurnCalls(self._parts.gate, self._call, run.guard, self.session.save_result)
+        calls = TurnCalls(self._parts.gate, self._call, run.guard, self._parts.fit, self.session.save_result)
         ended: TurnEnded | None = None
         async with aclosing(self._parts.model.stream(self._context.request(self.session.messages))) as events:
             async for event in events:
