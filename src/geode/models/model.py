@@ -121,6 +121,7 @@ class Profile:
         parallel_calls: whether one turn may hold several calls.
         deferral: True when the provider loads deferred tools itself.
         prompt_cache: True when the request marks what to cache.
+        reasoning: True when it thinks before it answers and takes its own sealed thoughts back.
         price: per million tokens, or None when not known.
     """
 
@@ -135,6 +136,7 @@ class Profile:
     parallel_calls: bool = True
     deferral: bool = False
     prompt_cache: bool = False
+    reasoning: bool = False
     price: Price | None = None
 
 
