@@ -1,0 +1,288 @@
+"""`SkillLibrary`: all skills of a project and its person, with the state of each, kept up to date.
+
+Every folder that looks like a skill is an entry: in use, shadowed by one of the same name,
+untrusted, or invalid with file, line and fix. None is dropped silently, and one bad file does
+not keep the others from loading (R12).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .block import context_block
+from .document import SkillDefinition
+from .files import SkillFile, fingerprint, folder_files
+from .findings import Finding, SkillInvalid, errors_of
+from .loader import Candidate, Root, SkillLoader, default_roots
+from .registry import SkillConflict, SkillRegistry
+
+__all__ = [
+    "Root", "SkillChanges", "SkillConflict", "SkillEntry", "SkillLibrary", "SkillLoader", "SkillRegistry",
+    "default_roots", "open_library",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillEntry:
+    """One folder that is, or should be, a skill.
+
+    Attributes:
+        name: the declared name, or the folder's.
+        status: "active", "shadowed", "untrusted" or "invalid".
+        reason: why it is not active.
+        root: where it was found.
+        folder: the folder as found.
+        skill: what it says; None when it is invalid.
+        findings: everything there is to say about it.
+        files: its files with digests; empty when it is invalid.
+    """
+
+    name: str
+    status: str
+    root: Root
+    folder: Path
+    reason: str = ""
+    skill: SkillDefinition | None = None
+    findings: tuple[Finding, ...] = ()
+    files: tuple[SkillFile, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Changes when any of its files does."""
+        return "\n".join(f"{file.name} {file.sha256}" for file in self.files)
+
+    def to_json(self) -> dict[str, Any]:
+        """A row of `geode skills list`."""
+        skill = self.skill
+        return {
+            "name": self.name,
+            "status": self.status,
+            "reason": self.reason,
+            "root": self.root.shown,
+            "origin": self.root.origin,
+            "path": str(self.folder),
+            "description": skill.description if skill else "",
+            "triggers": skill.triggers if skill else [],
+            "tools": skill.tools if skill else [],
+            "risk": skill.risk if skill else None,
+            "errors": [f.to_json() for f in errors_of(self.findings)],
+            "warnings": [f.to_json() for f in self.findings if f.level == "warning"],
+            "notices": [f.to_json() for f in self.findings if f.level == "notice"],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SkillChanges:
+    """What a refresh changed, by name; `announcement` is the text for a running conversation."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    announcement: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+class SkillLibrary:
+    """Skills of some roots, live.
+
+    Args:
+        roots: in order of precedence.
+        trusted: whether the project's skills may be used; asked again whenever something changed.
+
+    Attributes:
+        registry: the skills in use; the same object for the library's whole life.
+    """
+
+    def __init__(self, roots: Iterable[Root], *, trusted: bool | Callable[[], bool] = False) -> None:
+        self.roots = tuple(roots)
+        self.registry = SkillRegistry()
+        self._trusted = trusted
+        self._entries: tuple[SkillEntry, ...] = ()
+        self._own: tuple[SkillDefinition, ...] = ()
+        self._seen: tuple[object, ...] | None = None
+        self._parsed: dict[Path, tuple[tuple[object, ...], SkillEntry]] = {}
+        self._sinks: list[Callable[[SkillChanges], None]] = []
+        self._lock = threading.RLock()
+        self.refresh()
+
+    # ------------------------------------------------------------ keeping up
+
+    def refresh(self) -> SkillChanges:
+        """Look at the roots again and take what changed; cheap when nothing did.
+
+        Listeners hear of changes to the skills in use.
+        """
+        with self._lock:
+            candidates = list(SkillLoader(self.roots).candidates())
+            prints = {c.folder: fingerprint(c.real) for c in candidates if c.file is not None}
+            seen = (tuple((c, prints.get(c.folder)) for c in candidates), self._trust(candidates))
+            if seen == self._seen:
+                return SkillChanges()
+            before = {skill.name: skill for skill in self.registry.skills()}
+            old_digests = {e.name: e.digest for e in self._entries if e.status == "active"}
+            self._entries = self._rebuild(candidates, prints)
+            self._seen = seen
+            active = [e.skill for e in self._entries if e.status == "active" and e.skill is not None]
+            self.registry.replace([*active, *self._own])
+            changes = self._changes(before, old_digests)
+        if changes:
+            for sink in tuple(self._sinks):
+                sink(changes)
+        return changes
+
+    def _trust(self, candidates: Iterable[Candidate]) -> bool:
+        needed = any(c.root.origin == "project" for c in candidates)
+        return needed and (self._trusted() if callable(self._trusted) else self._trusted)
+
+    def _rebuild(
+        self, candidates: list[Candidate], prints: Mapping[Path, tuple[object, ...]]
+    ) -> tuple[SkillEntry, ...]:
+        entries: list[SkillEntry] = []
+        parsed: dict[Path, tuple[tuple[object, ...], SkillEntry]] = {}
+        for candidate in candidates:
+            mark = (candidate, prints.get(candidate.folder))
+            known = self._parsed.get(candidate.folder)
+            entry = known[1] if known is not None and known[0] == mark else _read(candidate)
+            parsed[candidate.folder] = (mark, entry)
+            entries.append(entry)
+        self._parsed = parsed
+        # Asked after the files were read: what was read is what was trusted.
+        return _ranked(entries, self._trust(candidates))
+
+    def _changes(self, before: Mapping[str, SkillDefinition], old_digests: Mapping[str, str]) -> SkillChanges:
+        now = {skill.name: skill for skill in self.registry.skills()}
+        digests = {e.name: e.digest for e in self._entries if e.status == "active"}
+        added = tuple(name for name in now if name not in before)
+        removed = tuple(name for name in before if name not in now)
+        changed = tuple(
+            name
+            for name, skill in now.items()
+            if name in before and (before[name] != skill or digests.get(name) != old_digests.get(name))
+        )
+        return SkillChanges(added, changed, removed, _announcement(now, added, changed, removed))
+
+    def subscribe(self, sink: Callable[[SkillChanges], None]) -> Callable[[], None]:
+        """Tell `sink` of every change of the skills in use; the returned function ends it."""
+        self._sinks.append(sink)
+        return lambda: self._sinks.remove(sink) if sink in self._sinks else None
+
+    def register(self, skill: SkillDefinition) -> bool:
+        """Add a skill made in code; it stays over every refresh. False: the name is taken."""
+        with self._lock:
+            if not self.registry.register(skill):
+                return False
+            self._own = (*(s for s in self._own if s.name != skill.name), skill)
+            return True
+
+    # ------------------------------------------------------------ looking
+
+    def entries(self) -> tuple[SkillEntry, ...]:
+        """Every folder with its state, by precedence and name."""
+        return self._entries
+
+    def entry(self, name: str) -> SkillEntry | None:
+        """The entry that counts under a name, else the first of that name in any state."""
+        named = [entry for entry in self._entries if entry.name == name]
+        return next((entry for entry in named if entry.status == "active"), named[0] if named else None)
+
+    def skill(self, name: str) -> SkillDefinition | None:
+        """The skill in use under a name, or None."""
+        return self.registry.get(name)
+
+    def files(self, name: str) -> tuple[SkillFile, ...]:
+        """The files of a skill in use, as they were when it was loaded."""
+        entry = self.entry(name)
+        return entry.files if entry is not None and entry.status == "active" else ()
+
+    def summary(self) -> str:
+        """One line: "12 loaded, 1 failed"."""
+        count = {"active": 0, "invalid": 0, "shadowed": 0, "untrusted": 0}
+        for entry in self._entries:
+            count[entry.status] += 1
+        parts = [f"{count['active'] + len(self._own)} loaded", f"{count['invalid']} failed"]
+        parts += [f"{count[status]} {status}" for status in ("shadowed", "untrusted") if count[status]]
+        return ", ".join(parts)
+
+
+def _read(candidate: Candidate) -> SkillEntry:
+    """The entry of one folder, not yet compared with others."""
+    where: dict[str, Any] = {"root": candidate.root, "folder": candidate.folder}
+    if candidate.file is None:
+        found = (candidate.finding,) if candidate.finding else ()
+        reason = found[0].problem if found else ""
+        return SkillEntry(name=candidate.folder.name, status="invalid", reason=reason, findings=found, **where)
+    parsed = SkillLoader(()).parse(candidate.file, origin=candidate.root.origin)
+    findings, skill, files = parsed.findings, parsed.skill, ()
+    if skill is not None:
+        try:
+            files = folder_files(candidate.real)
+        except SkillInvalid as error:
+            findings, skill = (*error.findings, *findings), None
+    if skill is None:
+        return SkillEntry(
+            name=parsed.name, status="invalid", reason=errors_of(findings)[0].problem, findings=findings, **where
+        )
+    return SkillEntry(name=skill.name, status="active", skill=skill, findings=findings, files=files, **where)
+
+
+def _ranked(entries: Iterable[SkillEntry], trusted: bool) -> tuple[SkillEntry, ...]:
+    """Which of the readable ones count: trusted ones, the first of each name."""
+    first: dict[str, SkillEntry] = {}
+    ranked: list[SkillEntry] = []
+    for entry in entries:
+        if entry.skill is None:
+            ranked.append(entry)
+            continue
+        status, reason = "active", ""
+        if entry.root.origin == "project" and not trusted:
+            status, reason = "untrusted", "the project is not trusted as it is now: geode trust"
+        elif entry.name in first:
+            status, reason = "shadowed", f"{first[entry.name].folder} has the same name and comes first"
+        else:
+            first[entry.name] = entry
+        ranked.append(
+            SkillEntry(
+                name=entry.name, status=status, reason=reason, root=entry.root, folder=entry.folder,
+                skill=entry.skill, findings=entry.findings, files=entry.files,
+            )
+        )  # fmt: skip
+    return tuple(ranked)
+
+
+def _announcement(
+    now: Mapping[str, SkillDefinition], added: Iterable[str], changed: Iterable[str], removed: Iterable[str]
+) -> str:
+    """What a running conversation is told; the list in its prompt stays as it is."""
+    lines: list[str] = []
+    new = [now[name] for name in added if now[name].model_may_activate and not now[name].for_nodes_only]
+    if new:
+        lines += ["Skills added (read one with skill_read):", context_block(new, 4000)]
+    if names := ", ".join(changed):
+        lines.append(f"Skills changed, read them again before use: {names}")
+    if names := ", ".join(removed):
+        lines.append(f"Skills no longer available: {names}")
+    return "\n".join(lines)
+
+
+def open_library(
+    project: Path,
+    home: Path,
+    *,
+    trusted: bool | Callable[[], bool] = False,
+    extra_roots: Iterable[Path | str] = (".agents/skills",),
+) -> SkillLibrary:
+    """The library of a project.
+
+    Args:
+        project: the project folder.
+        home: Geode's home.
+        trusted: whether the person trusts the project's content now; a function is asked at every change.
+        extra_roots: roots after the standard ones; relative ones lie in the project.
+    """
+    return SkillLibrary(default_roots(project, home, extra_roots), trusted=trusted)
