@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 COMMANDS: dict[str, str] = {
+    "run": "give an agent a task",
     "tools": "list, search, show, call and export tools",
     "mcp": "the MCP servers Geode stands in front of",
     "policy": "what is allowed, and why",
@@ -45,6 +46,8 @@ COMMANDS: dict[str, str] = {
 
 _EPILOG = """\
 Start with:
+  geode                                     talk with an agent
+  geode run "what to do"                    let it do one task
   geode doctor                              what works here
   geode tools search "read a PDF"           find a tool in plain words
   geode tools call list_directory           run it: checked, contained, recorded
@@ -158,6 +161,17 @@ def build_parser() -> CommandParser:
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="store_true", default=argparse.SUPPRESS, help="show the version")
+    talk = parser.add_argument_group("chat (geode without a command, at a terminal)")
+    talk.add_argument(
+        "--resume",
+        dest="chat_resume",
+        nargs="?",
+        const="last",
+        metavar="SESSION",
+        default=argparse.SUPPRESS,
+        help="go on with a conversation, or with the last one here",
+    )
+    talk.add_argument("--model", dest="chat_model", metavar="P:NAME", default=argparse.SUPPRESS, help="who answers")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog="geode", parser_class=CommandParser)
     for name, line in COMMANDS.items():
         commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".", module=name)

@@ -18,7 +18,7 @@ from typing import Any, Generic, TextIO, TypeVar
 
 from ..core.errors import UsageError
 
-__all__ = ["Page", "emit_json", "emit_line", "note", "page", "paint", "plain", "size", "table", "visible"]
+__all__ = ["Page", "emit_json", "emit_line", "note", "page", "paint", "plain", "shortened", "size", "table", "visible"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -143,6 +143,19 @@ def _cell(value: object) -> str:
 
 def _width(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def shortened(text: str, columns: int) -> str:
+    """`text` in at most so many columns of a terminal; an ellipsis shows what is missing."""
+    if _width(text) <= columns:
+        return text
+    kept, used = "", 1
+    for character in text:
+        used += _width(character)
+        if used > columns:
+            break
+        kept += character
+    return f"{kept.rstrip()}…"
 
 
 def size(count: float) -> str:

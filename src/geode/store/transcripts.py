@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -88,6 +88,12 @@ class Transcripts:
         return tuple(
             SessionInfo(session=r[0], messages=r[1], first_at=from_us(r[2]), last_at=from_us(r[3])) for r in rows
         )
+
+    async def beginnings(self, sessions: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The first message of each of these sessions."""
+        t = transcript_messages.c
+        query = select(t.session, t.message).where(t.session.in_([storable(s) for s in sessions]), t.seq == 0)
+        return await self._db.read(lambda c: {row[0]: json.loads(row[1]) for row in c.execute(query).all()})
 
     async def purge(self, before: datetime) -> int:
         """Delete sessions whose last message is older than `before`; returns how many messages."""

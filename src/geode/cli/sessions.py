@@ -1,0 +1,58 @@
+"""The stored conversations of a project, and which one `--resume` means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import UsageError
+
+if TYPE_CHECKING:
+    from ..runtime import GeodeRuntime
+    from ..store.transcripts import SessionInfo
+
+__all__ = ["FROM_USER", "LAST", "find_session", "first_words", "sessions_here"]
+
+LAST = "last"
+FROM_USER = "[FROM_USER]\n"
+"""What the loop puts before the person's words."""
+
+
+async def sessions_here(runtime: GeodeRuntime, *, limit: int = 20) -> list[SessionInfo]:
+    """The conversations of this project, the one used last first."""
+    from ..runtime import session_prefix
+
+    mark = session_prefix(runtime.settings.project)
+    return [s for s in await runtime.transcripts.sessions(limit=1000) if s.session.startswith(mark)][:limit]
+
+
+async def first_words(runtime: GeodeRuntime, sessions: Sequence[str]) -> dict[str, str]:
+    """What each of these conversations began with, on one line."""
+    found = await runtime.transcripts.beginnings(sessions)
+    return {session: _said(entry) for session, entry in found.items()}
+
+
+def _said(entry: Mapping[str, Any]) -> str:
+    blocks = entry.get("message", {}).get("blocks", ())
+    text = "".join(str(b.get("text", "")) for b in blocks)
+    return " ".join(text.partition(FROM_USER)[2].split())
+
+
+async def find_session(runtime: GeodeRuntime, wanted: str) -> str:
+    """The id of the session that `wanted` names: "last", its id, or the end of its id.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    here = await sessions_here(runtime, limit=1000)
+    if wanted == LAST:
+        if not here:
+            raise UsageError("there is no session of this project yet", fix='begin one: geode run "what to do"')
+        return here[0].session
+    found = [s.session for s in here if s.session.endswith(wanted)] if len(wanted) >= 4 else []
+    if len(found) == 1:
+        return found[0]
+    if await runtime.transcripts.load(wanted):
+        return wanted  # of another project, or made by a program
+    last = f"the last one here is {here[0].session}" if here else "there is none of this project yet"
+    raise UsageError(f"there is no session {wanted!r}" if not found else f"{wanted!r} fits several sessions", fix=last)
