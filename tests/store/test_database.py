@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,59 @@ async def test_reads_go_on_while_a_write_takes_long(db: Database) -> None:
     assert await asyncio.wait_for(db.read(count), 2) == 0
     go.set()
     await task
+
+
+async def test_a_brief_write_is_done_in_the_calling_thread_unless_somebody_else_writes(db: Database) -> None:
+    def where(_connection: Connection) -> int:
+        return threading.get_ident()
+
+    assert await db.write(where, brief=True) == threading.get_ident()
+    go = threading.Event()
+    task = asyncio.create_task(db.write(lambda _c: go.wait(5)))
+    await asyncio.sleep(0.02)
+    waiting = asyncio.create_task(db.write(where, brief=True))
+    await asyncio.sleep(0.02)
+    go.set()
+    await task
+    assert await waiting != threading.get_ident()
+
+
+async def test_a_brief_write_waits_for_another_process_without_stopping_the_loop(place: Place) -> None:
+    with place.open() as db, place.open() as other:
+        go = threading.Event()
+        blocker = asyncio.create_task(other.write(lambda _c: go.wait(5)))
+        await asyncio.sleep(0.02)
+        task = asyncio.create_task(db.write(add(1), brief=True))
+        for _ in range(10):
+            before = time.monotonic()
+            await asyncio.sleep(0.01)
+            assert time.monotonic() - before < 1
+        assert not task.done()
+        go.set()
+        await blocker
+        assert await task == 1
+        assert await db.read(count) == 1
+
+
+async def test_an_interrupted_brief_write_is_undone_and_settled(db: Database) -> None:
+    def interrupted(connection: Connection) -> None:
+        add(1)(connection)
+        raise KeyboardInterrupt
+
+    fates: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        await db.write(interrupted, settled=fates.append, brief=True)
+    assert fates == [False]
+    assert await db.write(add(2), brief=True) == 2
+    assert await db.read(count) == 1
+
+
+async def test_brief_writes_do_not_let_the_log_grow_without_end(place: Place) -> None:
+    with place.open() as db:
+        for number in range(3000):
+            await db.write(add(number, "x" * 2000), brief=True)
+        log = place.file.with_name(place.file.name + "-wal").stat().st_size
+    assert log < 3000 * 4096
 
 
 def test_a_database_file_given_relative_is_the_same_for_the_whole_life(place: Place, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class AuditLog:
         self._query = AuditQuery(db, self._home)
         self._insert = str(insert(audit).compile(dialect=db.engine.dialect))
         self._positional = bool(insert(audit).compile(dialect=db.engine.dialect).positional)
-        # All below is used in the writer thread only.
+        # All below changes only inside transactions of the writer, one after another.
         self._slot: Slot | None = None
         self._keys: Keys | None = None
         self._seq = 0
@@ -106,7 +106,9 @@ class AuditLog:
         Raises:
             StoreError: it was not recorded; the call it is about must not run.
         """
-        await self._db.write(self._appending((self._row(record),)), settled=self._settle)
+        work = self._appending((self._row(record),))
+        # Taking a place in the chain may wait for another process; going on in it does not.
+        await self._db.write(work, settled=self._settle, brief=not self._stale)
 
     async def records(self, records: Sequence[AuditRecord]) -> None:
         """Append several records in one transaction: all of them or none."""
@@ -164,7 +166,7 @@ class AuditLog:
         """Calls that were begun by a process that has ended and have no outcome."""
         return await self._query.in_doubt()
 
-    # ------------------------------------------------------------ in the writer thread
+    # ------------------------------------------------------------ in a transaction of the writer
 
     def _appending(self, rows: Sequence[list[Any]]) -> Callable[[Connection], None]:
         def work(connection: Connection) -> None:

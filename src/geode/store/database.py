@@ -91,17 +91,18 @@ class Database:
         """The engine, for compiling statements; transactions go through `read` and `write`."""
         return self._engine
 
-    async def write(self, work: Callable[[Connection], T], *, settled: Settled | None = None) -> T:
+    async def write(self, work: Callable[[Connection], T], *, settled: Settled | None = None, brief: bool = False) -> T:
         """Run `work` in a transaction in the writer thread; its value comes after the commit.
 
         Args:
             work: runs in another thread and may share its transaction with other callers' work.
-            settled: told in the writer thread whether the transaction was committed.
+            settled: told where `work` ran whether the transaction was committed.
+            brief: `work` adds a row or two and waits for nothing; it may run in this thread, alone.
 
         Raises:
             StoreError: nothing of `work` was kept.
         """
-        return await self._writer.run(work, settled)
+        return await self._writer.run(work, settled, brief=brief)
 
     def write_sync(self, work: Callable[[Connection], T], *, settled: Settled | None = None) -> T:
         """`write` for callers without an event loop."""

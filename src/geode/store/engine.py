@@ -22,6 +22,7 @@ __all__ = [
     "identify",
     "insert_if_new",
     "make_engine",
+    "never_wait",
     "parse_url",
     "prepare_file",
     "private_folder",
@@ -165,6 +166,17 @@ def _postgres(url: URL, busy_seconds: float) -> Engine:
 
     event.listen(engine, "begin", on_begin)
     return engine
+
+
+def never_wait(connection: Connection) -> None:
+    """Make a SQLite connection fail at once where it would wait for another process or for the disk.
+
+    It leaves moving the write-ahead log into the database, which syncs, to other connections.
+    """
+    driver = connection.connection.cursor()
+    driver.execute("PRAGMA busy_timeout=0")
+    driver.execute("PRAGMA wal_autocheckpoint=0")
+    driver.close()
 
 
 def use_wal(engine: Engine) -> None:
