@@ -387,6 +387,7 @@ def _place(settings: Settings) -> str:
     )
 
 
+@lru_cache(maxsize=1)
 def local_user() -> str:
     """The name of the person this process runs as."""
     try:

@@ -25,6 +25,9 @@ Span = tuple[int, int, str]
 
 _MARKED = tuple((marker, one) for one in FORMATS for marker in one.markers)
 _MIN_KNOWN = 6
+_SHORT = 200
+"""Characters of a text that is remembered when nothing was found in it: names, reasons, paths come again and again."""
+_REMEMBERED = 4096
 _COMMON = frozenset(
     "password passwd changeme secret secrets default example localhost postgres admin administrator testing "
     "development production undefined disabled enabled required anonymous username".split()
@@ -119,7 +122,7 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 class Redactor:
-    """Removes secrets from text and JSON values. Immutable and safe to share between threads.
+    """Removes secrets from text and JSON values. Safe to share between threads.
 
     Args:
         known: secret values to remove wherever they stand; very short or common ones are ignored.
@@ -133,6 +136,7 @@ class Redactor:
                     if len(form) >= _MIN_KNOWN:
                         forms[form] = None
         self._known = tuple(sorted(forms, key=len, reverse=True))
+        self._clean: set[str] = set()
 
     # ------------------------------------------------------------ text
 
@@ -140,8 +144,16 @@ class Redactor:
         """The text with every secret replaced by `[redacted:kind]`."""
         if len(text) < _MIN_KNOWN:
             return text
+        if text in self._clean:
+            return text
         spans = list(self._find(text))
-        return _replace(text, spans) if spans else text
+        if spans:
+            return _replace(text, spans)
+        if len(text) <= _SHORT:
+            if len(self._clean) >= _REMEMBERED:
+                self._clean.clear()
+            self._clean.add(text)
+        return text
 
     def _find(self, text: str) -> Iterator[Span]:
         for form in self._known:
