@@ -41,6 +41,7 @@ from .wire import (
     Halves,
     as_dict,
     as_text,
+    blank,
     block_text,
     count,
     make_call,
@@ -312,7 +313,7 @@ class _Answer:
         if not raw and part.first.get("input"):
             raw = part.first["input"]  # a server that sends the arguments whole
         # Cut before the first argument looks the same as no arguments: `end` knows the reason of the stop.
-        return self._ready(part, raw, whole=True) if raw else []
+        return [] if blank(raw) else self._ready(part, raw, whole=True)
 
     def _ready(self, part: _Part, raw: Any, *, whole: bool) -> list[ModelEvent]:
         taken = [p.call.id for p in self._parts.values() if p.call is not None]

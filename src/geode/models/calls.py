@@ -63,7 +63,7 @@ class CallPieces:
         if not (isinstance(arguments, dict) and slot.complete):
             slot.text += text
         slot.extra |= {k: v for k, v in piece.items() if k not in _KNOWN and v is not None}
-        return self._ready_before(slot)
+        return self._ready()
 
     def _slot(self, index: Any, call_id: str, name: str, text: str) -> _Slot | None:
         if not (call_id or name or text):
@@ -73,19 +73,17 @@ class CallPieces:
         found = next((s for s in reversed(self._slots) if not known or s.index == at), None)
         if found is not None and not _begins_another(found, call_id, name, text):
             return found
-        if found is None and not known and not self._slots and not name:
+        if found is None and not (known or name or call_id):
             return None
         slot = _Slot(at if known else len(self._slots))
         self._slots.append(slot)
         return slot
 
-    def _ready_before(self, last: _Slot) -> list[ToolCall]:
+    def _ready(self) -> list[ToolCall]:
         """Calls that began before the newest and are complete; none overtakes an earlier one."""
         ready: list[ToolCall] = []
         for slot in self._slots[:-1]:
             if slot.call is None:
-                if slot is last and not slot.complete:
-                    break
                 if not slot.complete:
                     break
                 ready.append(self._made(slot, whole=True))

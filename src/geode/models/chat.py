@@ -6,7 +6,7 @@ shows is sent back to it under the name it came with, as providers with thinking
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -125,10 +125,10 @@ class ChatModel(SdkModel):
     def parser(self) -> Parser:
         return _Answer(self._profile)
 
-    async def stream(self, request: Request) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ModelEvent]:
         """See `Model.stream`. A server that refuses to report usage is asked again without it, once for all."""
         try:
-            async with aclosing(cast("Any", super().stream(request))) as events:
+            async with aclosing(super().stream(request)) as events:
                 async for event in events:
                     yield event
             return
@@ -136,7 +136,7 @@ class ChatModel(SdkModel):
             if not self._asks_usage or error.status not in (400, 422) or "stream_options" not in error.message:
                 raise
         self._asks_usage = False
-        async with aclosing(cast("Any", super().stream(request))) as events:
+        async with aclosing(super().stream(request)) as events:
             async for event in events:
                 yield event
 

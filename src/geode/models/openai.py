@@ -43,6 +43,7 @@ from .wire import (
     as_dict,
     as_list,
     as_text,
+    blank,
     block_text,
     count,
     make_call,
@@ -286,7 +287,8 @@ class _Answer:
         if found.kind == "function_call":
             raw = item.get("arguments") or "".join(found.text)
             # Cut before the first argument looks the same as no arguments: `end` knows why the response stopped.
-            return self._ready(found, raw, whole=True) if raw and item.get("status") != "incomplete" else []
+            wait = blank(raw) or item.get("status") == "incomplete"
+            return [] if wait else self._ready(found, raw, whole=True)
         if found.kind == "message" and not found.text and (text := _text_of(item)):
             found.text.append(text)
             return [TextDelta(ready)] if (ready := self._halves.add(text)) else []

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import cast
 
 from ..core.ports import Clock
 from .model import ModelError, ModelEvent, ModelUnavailable
@@ -89,12 +88,12 @@ class _Tried:
 
 
 async def retried(
-    attempt: Callable[[], AsyncIterator[ModelEvent]],
+    attempt: Callable[[], AsyncGenerator[ModelEvent]],
     explain: Callable[[Exception], Failure],
     *,
     backoff: Backoff,
     clock: Clock,
-) -> AsyncIterator[ModelEvent]:
+) -> AsyncGenerator[ModelEvent]:
     """The events of the first attempt that gives any.
 
     Args:
@@ -108,7 +107,7 @@ async def retried(
     while True:
         begun = False
         try:
-            async with aclosing(cast("AsyncGenerator[ModelEvent]", attempt())) as events:
+            async with aclosing(attempt()) as events:
                 async for event in events:
                     begun = True
                     yield event

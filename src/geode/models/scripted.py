@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from .model import (
     Usage,
 )
 
-__all__ = ["ScriptedModel", "Turn", "call", "turn"]
+__all__ = ["ScriptedModel", "Turn", "as_turn", "call", "pieces", "turn"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class ScriptedModel:
         **profile_changes: Any,
     ) -> None:
         self._player: Player | None = script if callable(script) else None
-        self._turns = [] if callable(script) else [_as_turn(t) for t in script]
+        self._turns = [] if callable(script) else [as_turn(t) for t in script]
         self._profile = profile or Profile(provider="scripted", name="scripted", family="scripted", **profile_changes)
         self._validate = validate
         self._calls = 0
@@ -119,7 +119,7 @@ class ScriptedModel:
         """Turns that have not been asked for."""
         return len(self._turns)
 
-    async def stream(self, request: Request) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ModelEvent]:
         """Play the next turn.
 
         Raises:
@@ -138,7 +138,7 @@ class ScriptedModel:
 
     def _next(self, request: Request) -> Turn:
         if self._player is not None:
-            found = _as_turn(self._player(request))
+            found = as_turn(self._player(request))
         elif self._turns:
             found = self._turns.pop(0)
         else:
@@ -150,7 +150,7 @@ class ScriptedModel:
         return wish if wish.id else ToolCall(f"call_{self._calls}", wish.name, wish.arguments, wish.raw)
 
 
-async def _play(played: Turn) -> AsyncIterator[ModelEvent]:
+async def _play(played: Turn) -> AsyncGenerator[ModelEvent]:
     if played.delay:
         await asyncio.sleep(played.delay)
     if played.error is not None and not played.error_at_end:
@@ -158,14 +158,14 @@ async def _play(played: Turn) -> AsyncIterator[ModelEvent]:
     if played.reasoning:
         yield ReasoningDelta(played.reasoning)
     if not played.calls_first:
-        for piece in _pieces(played.text):
+        for piece in pieces(played.text):
             yield TextDelta(piece)
     for wish in played.calls:
         yield CallReady(wish)
         if played.call_delay:
             await asyncio.sleep(played.call_delay)
     if played.calls_first:
-        for piece in _pieces(played.text):
+        for piece in pieces(played.text):
             yield TextDelta(piece)
     if played.stall:
         await asyncio.Event().wait()
@@ -177,15 +177,14 @@ async def _play(played: Turn) -> AsyncIterator[ModelEvent]:
     yield TurnEnded(message=message, stop=stop, usage=played.usage)
 
 
-def _pieces(text: str) -> list[str]:
+def pieces(text: str) -> list[str]:
     """Words with the space before them, as a stream would bring them."""
-    pieces: list[str] = []
-    for word in text.split(" "):
-        pieces.append(f" {word}" if pieces else word)
-    return [p for p in pieces if p]
+    first, *others = text.split(" ")
+    return [p for p in (first, *(f" {word}" for word in others)) if p]
 
 
-def _as_turn(given: Turn | str | ToolCall | BaseException | Sequence[ToolCall]) -> Turn:
+def as_turn(given: Turn | str | ToolCall | BaseException | Sequence[ToolCall]) -> Turn:
+    """A turn out of the short forms of a script."""
     match given:
         case Turn():
             return given

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -102,11 +102,11 @@ class SdkModel:
         """A new parser for one answer."""
         raise NotImplementedError
 
-    async def stream(self, request: Request) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: Request) -> AsyncGenerator[ModelEvent]:
         """See `Model.stream`."""
         body = cast("dict[str, Any]", clean_json(self.body(request)))
         events = retried(lambda: self._attempt(body), self._explain, backoff=self._backoff, clock=self._clock)
-        async with aclosing(cast("Any", events)):
+        async with aclosing(events):
             async for event in events:
                 yield event
 
@@ -117,7 +117,7 @@ class SdkModel:
     def _explain(self, exc: Exception) -> Failure:
         return self._explainer(exc, self._clock.now())
 
-    async def _attempt(self, body: Mapping[str, Any]) -> AsyncIterator[ModelEvent]:
+    async def _attempt(self, body: Mapping[str, Any]) -> AsyncGenerator[ModelEvent]:
         parser = self.parser()
         stream = await self._client.post(
             self.path,

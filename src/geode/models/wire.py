@@ -32,6 +32,7 @@ __all__ = [
     "as_dict",
     "as_list",
     "as_text",
+    "blank",
     "block_text",
     "count",
     "joined_text",
@@ -103,6 +104,11 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
+def blank(raw: Any) -> bool:
+    """True for arguments that hold nothing: a call without arguments, or one that was cut before them."""
+    return isinstance(raw, str) and raw.strip() in ("", "null")
+
+
 def make_call(call_id: str, name: str, raw: Any, *, whole: bool) -> ToolCall:
     """A call as it arrived.
 
@@ -115,7 +121,7 @@ def make_call(call_id: str, name: str, raw: Any, *, whole: bool) -> ToolCall:
         arguments = cast("dict[str, Any]", clean_json(raw))
         return ToolCall(call_id, clean_text(name), arguments, json.dumps(arguments, ensure_ascii=False))
     text = clean_text(raw if isinstance(raw, str) else "")
-    if not text.strip() or text.strip() == "null":
+    if blank(text):
         return ToolCall(call_id, clean_text(name), {} if whole else None, text)
     return ToolCall(call_id, clean_text(name), parse_arguments(text), text)
 
