@@ -3,7 +3,6 @@ import html
 import json
 import os
 import shlex
-import time
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -395,24 +394,14 @@ def test_a_stream_lets_whole_lines_through_at_once_and_holds_the_rest() -> None:
         "https://x?token=",
     ],
 )
-def test_time_is_linear_on_megabytes_of_anything(piece: str) -> None:
-    def cpu(size: int) -> float:
-        text = piece * (size // len(piece))
-        start = time.process_time()
-        knowing.text(text)
-        return time.process_time() - start
-
-    cpu(10_000)
-    small, large = cpu(250_000), cpu(1_000_000)
-    assert large < 3.0
-    assert large < 12 * max(small, 0.01)
+@pytest.mark.timeout(30)  # a step that is not linear takes minutes here
+def test_a_megabyte_of_anything_ends(piece: str) -> None:
+    knowing.text(piece * (1_000_000 // len(piece)))
 
 
-def test_an_ordinary_log_of_megabytes_takes_little_time() -> None:
+def test_an_ordinary_log_of_megabytes_comes_back_as_it_is() -> None:
     text = "2024-01-01T00:00:00Z INFO request GET /a/b?page=2 200 user=abc size=123 id=550e8400\n" * 25_000
-    start = time.process_time()
     assert plain.text(text) == text
-    assert time.process_time() - start < 1.5
 
 
 @given(st.text(max_size=200))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -58,11 +57,10 @@ def test_reading_never_fails_and_leaves_no_controls(raw: bytes) -> None:
     assert "\x00" not in text
 
 
-def test_hostile_output_takes_linear_time() -> None:
-    started = time.perf_counter()
+@pytest.mark.timeout(30)  # a step that is not linear takes minutes here
+def test_hostile_output_ends() -> None:
     for raw in (b"a" * 130_000 + b"\x08" * 130_000, b"\x1b[" * 130_000, b"\x1b]" * 130_000, b"\r" * 260_000):
         readable(raw)
-    assert time.perf_counter() - started < 3
 
 
 def test_R68_a_character_split_over_two_reads_stays_whole(tmp_path: Path) -> None:
