@@ -30,6 +30,7 @@ __all__ = [
 COMMANDS: dict[str, str] = {
     "run": "give an agent a task",
     "tools": "list, search, show, call and export tools",
+    "skills": "list, show, add, remove, check and search skills",
     "mcp": "the MCP servers Geode stands in front of",
     "policy": "what is allowed, and why",
     "audit": "the record of every call",

@@ -22,7 +22,7 @@ from ..core.call import canonical_json
 from ..core.errors import ConfigError, StoreError, UsageError
 from .home import ensure_home, locked, read_bounded, write_private
 
-__all__ = ["TRUSTED_FILES", "TrustState", "TrustStore"]
+__all__ = ["SKILL_ROOTS", "TRUSTED_FILES", "TrustState", "TrustStore"]
 
 TRUSTED_FILES = (
     ".geode/tools.json",
@@ -32,6 +32,9 @@ TRUSTED_FILES = (
     ".geode/config.toml",
 )
 """What a project can steer Geode with, relative to it."""
+
+SKILL_ROOTS = (".claude/skills", "skills", ".agents/skills")
+"""Where a project brings skills along: instructions a model follows, and scripts it runs."""
 
 _TEXT_KEYS = frozenset({"description", "title", "examples", "parameters", "output_schema", "name", "url", "$schema"})
 _MODULE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::[A-Za-z_][\w.]*)?")
@@ -66,6 +69,8 @@ _RUNNERS = frozenset(
     }
 )
 _MAX_FILES = 2000
+_NOT_OF_SKILLS = frozenset({".git", "__pycache__"})
+"""Folders inside a skill that are never read, shown or copied."""
 _CHUNK = 1 << 20
 
 
@@ -106,9 +111,11 @@ class TrustStore:
 
     Args:
         home: the Geode home.
+        skill_roots: folders of skills, relative to a project.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, skill_roots: Iterable[str] = SKILL_ROOTS) -> None:
+        self._skill_roots = tuple(skill_roots)
         self._home = Path(os.path.abspath(home.expanduser()))
         self._file = self._home / "trust.json"
 
@@ -221,6 +228,10 @@ class TrustStore:
                     for extra in sorted(_named_files(path, root)):
                         if extra not in found and len(found) < _MAX_FILES:
                             found[extra] = _file_digest(root / extra) or "missing"
+        for name in self._skill_roots:
+            for file in _skill_files(root / name, own):
+                relative = _relative(file, root)
+                found.setdefault(relative, _file_digest(file) or "missing")
         return dict(sorted(found.items()))
 
 
@@ -307,6 +318,24 @@ def _files_of(base: Path, token: str, root: Path) -> Iterator[str]:
         parts = module[1].split(".")
         for start in (base, base / "src"):
             yield from _module_files(start, parts, root)
+
+
+def _skill_files(place: Path, own: str) -> Iterator[Path]:
+    """Every file of the skills in a folder. Skills that really lie in the Geode home are the person's own."""
+    try:
+        folders = sorted(entry.path for entry in os.scandir(place) if entry.is_dir())
+    except OSError:
+        return
+    for folder in map(Path, folders):
+        if Path(os.path.realpath(folder)).is_relative_to(own):
+            continue
+        names = {entry.name for entry in os.scandir(folder)} if os.access(folder, os.R_OK | os.X_OK) else set[str]()
+        if not {"SKILL.md", "skill.md"} & names:
+            continue
+        for parent, below, files in os.walk(folder):
+            below[:] = sorted(name for name in below if name not in _NOT_OF_SKILLS)
+            for name in sorted(files):
+                yield Path(parent, name)
 
 
 def _module_files(start: Path, parts: list[str], root: Path) -> Iterator[str]:

@@ -19,7 +19,7 @@ from .findings import Finding, SkillInvalid
 __all__ = ["MAX_FILES", "MAX_TOTAL", "SkillFile", "fingerprint", "folder_files", "read_beneath"]
 
 MAX_FILES = 2000
-"""Files of one skill. `config.trust` covers as many."""
+"""Files of one skill."""
 MAX_TOTAL = 64 * 1024 * 1024
 """Bytes of one skill."""
 _SKIPPED = frozenset({".git", "__pycache__", ".DS_Store"})

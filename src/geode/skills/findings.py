@@ -56,7 +56,11 @@ class Finding:
 
 def errors_of(findings: Iterable[Finding], *, strict: bool = False) -> tuple[Finding, ...]:
     """The findings that make a skill invalid; with `strict` also what breaks the specification."""
-    return tuple(f for f in findings if f.level == "error" or (strict and f.strict))
+    return tuple(
+        f if f.level == "error" else replace(f, level="error")
+        for f in findings
+        if f.level == "error" or (strict and f.strict)
+    )
 
 
 class SkillInvalid(GeodeError):

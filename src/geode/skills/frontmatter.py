@@ -161,17 +161,18 @@ def _recover(front: Front, lines: list[str], first: int, problem: YamlProblem) -
         what = f"the front matter cannot be read: {problem.problem}"
         front.error(what, fix="write one `key: value` a line", line=line, column=problem.column)
         return
-    names = ", ".join(sorted({c.key for c in chunks}))
-    what = f"the front matter is not valid YAML ({problem.problem}); it was read key by key ({names})"
-    front.warn(what, fix=_QUOTE, line=line, column=problem.column)
     for number in loose:
         front.warn("this line belongs to no key and was left out", fix="remove or indent it", line=number, column=1)
+    told = len(front.findings)
     for chunk in chunks:
         value = _chunk_value(front, chunk)
         if value is not None:
             _take(front, chunk.key, value, chunk.line)
         else:
             front.lines.setdefault(_canonical(chunk.key), chunk.line)
+    if len(front.findings) == told:
+        what = f"the front matter is not valid YAML ({problem.problem}); it was read key by key"
+        front.warn(what, fix=_QUOTE, line=line, column=problem.column)
 
 
 def _chunks(lines: list[str], first: int) -> tuple[list[_Chunk], list[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .document import MAX_BYTES, Parsed, SkillDefinition, parse_skill
@@ -55,7 +55,7 @@ def default_roots(project: Path, home: Path, extra: Iterable[Path | str] = (".ag
         Root(home / "skills", "user", str(home / "skills")),
     ]
     real = os.path.realpath(project)
-    for path in extra:
+    for path in extra:  # beyond .agents/skills, tell `TrustStore(skill_roots=…)` of those in the project
         place = Path(os.path.abspath(project / Path(path).expanduser()))
         inside = any(place.is_relative_to(top) for top in (project, Path(os.path.abspath(project)), real))
         inside = inside or Path(os.path.realpath(place)).is_relative_to(real)
@@ -146,8 +146,12 @@ class SkillLoader:
     def candidates(self) -> Iterator[Candidate]:
         """Every folder that could be a skill, root by root, sorted by name; each real folder once."""
         seen: set[str] = set()
+        own = [(root, Path(os.path.realpath(root.path))) for root in self._roots if root.origin != "project"]
         for root in self._roots:
             for candidate in self._children(root):
+                mine = next((r for r, top in own if candidate.real.is_relative_to(top)), None)
+                if root.origin == "project" and mine is not None:  # the project only links to the person's own
+                    candidate = replace(candidate, root=mine)
                 key = os.path.normcase(str(candidate.real))
                 if candidate.file is None or key not in seen:
                     seen.add(key)
