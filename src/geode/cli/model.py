@@ -20,7 +20,7 @@ async def open_chosen(spec: str | None) -> Model:
     """
     from ..models.choose import open_model
 
-    return open_model(spec, os.environ)
+    return await open_model(spec, os.environ)
 
 
 async def close(model: Model) -> None:
