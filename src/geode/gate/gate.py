@@ -157,7 +157,7 @@ class Gate:
         if again is not None:
             await self._forget(call)
             return await self._end(resolved, denied(resolved, again))
-        return await self._run(pending, resolved, entry, clearance)
+        return await self._run(pending, resolved, entry, clearance, digest)
 
     async def _forget(self, call: Call) -> None:
         if call.idempotency_key:
@@ -180,10 +180,12 @@ class Gate:
         verdict = judge(resolved.call, now, self._parts.policy, workspace)
         return verdict if verdict.decision.rank > resolved.verdict.decision.rank else None
 
-    async def _run(self, pending: Pending, resolved: Resolved, entry: ToolEntry, clearance: Clearance) -> ToolResult:
+    async def _run(
+        self, pending: Pending, resolved: Resolved, entry: ToolEntry, clearance: Clearance, digest: str
+    ) -> ToolResult:
         call = resolved.call
         await self._parts.recorder.intent(
-            call, clearance.verdict, source=entry.source, digest=resolved.digest, approval_id=clearance.approval_id
+            call, clearance.verdict, source=entry.source, digest=digest, approval_id=clearance.approval_id
         )
         self.emit(CallExecuting(call))
         context = self._context(call, clearance.verdict, pending.workspace)
