@@ -30,6 +30,23 @@ def test_home_is_created_private_and_an_open_one_is_closed(tmp_path: Path) -> No
     assert mode(home) == 0o700
 
 
+def test_a_directory_with_other_things_in_it_is_never_closed_to_others(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    (shared / "work").mkdir(parents=True)
+    shared.chmod(0o755)
+    with pytest.raises(ConfigError, match="holds other things"):
+        ensure_home(shared)
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o755
+    sticky = tmp_path / "tmp"
+    sticky.mkdir()
+    sticky.chmod(0o1777)
+    with pytest.raises(ConfigError):
+        ensure_home(sticky)
+    assert stat.S_IMODE(sticky.stat().st_mode) == 0o1777
+    (shared / "config.toml").write_text("")
+    assert stat.S_IMODE(ensure_home(shared).stat().st_mode) == 0o700
+
+
 def test_a_file_in_the_place_of_the_home_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
     for home in (tmp_path / "f", tmp_path / "f" / "deeper"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,21 @@ def test_a_broken_file_is_named_and_left_alone(bench: Bench, content: bytes, wha
     assert path.read_bytes() == content
     found = load_servers(bench.project, bench.home)
     assert found.servers == {} and what in found.problems[0].message
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_regular_file_is_named_and_not_waited_for(bench: Bench, kind: str) -> None:
+    path = bench.home / "mcp.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    found = load_servers(bench.project, bench.home)
+    assert found.servers == {} and "not a regular file" in found.problems[0].message
+    with pytest.raises(ConfigError, match="not a regular file"):
+        add_server(path, "a", {"command": "x"})
 
 
 def test_a_file_with_a_byte_order_mark_is_read(bench: Bench) -> None:

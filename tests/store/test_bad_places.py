@@ -86,10 +86,11 @@ async def test_a_full_disk_loses_nothing_that_was_durable(tiny: Path, tmp_path: 
         assert left == 0
 
 
-def test_a_disk_without_room_for_a_database_is_named(tiny: Path) -> None:
+@pytest.mark.parametrize("free", [1, 2, 5])
+def test_a_disk_without_room_for_a_database_is_named(tiny: Path, free: int) -> None:
     home = tiny / "home"
     home.mkdir()
-    (tiny / "ballast").write_bytes(b"x" * (1024 * 1024 - 5 * 4096))
+    (tiny / "ballast").write_bytes(b"x" * (1024 * 1024 - free * 4096))
     answer = Place(home).run("ready")
     assert "no space is left" in clear(answer)
 
@@ -167,6 +168,13 @@ def test_a_folder_in_the_place_of_the_file_is_named(place: Place) -> None:
     place.file.mkdir()
     with pytest.raises(StoreError, match=r"geode\.db"):
         place.open()
+
+
+def test_a_pipe_or_device_in_the_place_of_the_file_is_named_and_keeps_its_mode(place: Place) -> None:
+    os.mkfifo(place.file)
+    place.file.chmod(0o666)
+    assert "not a regular file" in clear(place.run("ready"))
+    assert place.file.stat().st_mode & 0o777 == 0o666
 
 
 def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def ensure_home(home: Path) -> Path:
         The absolute path.
 
     Raises:
-        ConfigError: it is not a directory, or belongs to somebody else.
+        ConfigError: it is not a directory, belongs to somebody else, or serves another purpose.
         StoreError: it cannot be created or written.
     """
     home = Path(os.path.abspath(home.expanduser()))
@@ -78,8 +78,28 @@ def _keep_private(home: Path, found: os.stat_result) -> None:
             fix="pass --home DIR with a directory of your own",
         )
     if found.st_uid == me and stat.S_IMODE(found.st_mode) & 0o077:
+        if not _ours(home, found):
+            raise ConfigError(
+                f"the home {home} is open to other users and holds other things, so Geode will not close it",
+                fix="pass --home DIR or set GEODE_HOME to a directory of its own",
+            )
         with contextlib.suppress(OSError):  # a read-only file system: the write check below reports it
             home.chmod(0o700)
+
+
+_MARKS = frozenset({"geode.db", "config.toml", "trust.json", "mcp.json", "skills"})
+"""Names that tell Geode's home from any other directory."""
+
+
+def _ours(home: Path, found: os.stat_result) -> bool:
+    """Whether the mode of a directory is ours to change: it is empty, or looks like a home of Geode."""
+    if found.st_mode & stat.S_ISVTX or home.parent == home:
+        return False
+    try:
+        names = os.listdir(home)
+    except OSError:
+        return True  # the access check says what is wrong
+    return not names or not _MARKS.isdisjoint(names)
 
 
 def private_file(path: Path) -> Path:

@@ -16,27 +16,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from ..config.home import read_bounded
 from ..core.errors import ConfigError
 
 __all__ = ["edit", "entries_of", "read_document"]
 
 _CONTAINERS = ("mcpServers", "servers", "mcp_servers")
+_LARGEST = 16_000_000
+"""Bytes of a file that is read; clients keep other things in it as well."""
 
 
 def read_document(path: Path) -> dict[str, Any]:
     """The file as an object; {} when it does not exist or is empty.
 
     Raises:
-        ConfigError: unreadable, not UTF-8, not JSON (with line and column), not an object.
+        ConfigError: unreadable, no regular file, not UTF-8, not JSON (with line and column), not an object.
     """
+    raw = read_bounded(path, limit=_LARGEST)
+    if raw is None:
+        return {}
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        return {}
-    except NotADirectoryError:
-        return {}
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}", fix="check the permissions of the file") from error
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text", fix="save it as UTF-8") from error
     if not text.strip():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -103,9 +105,13 @@ def prepare_file(path: Path) -> None:
     """
     try:
         private_folder(path.parent)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+        fd = os.open(path, flags, 0o600)
         try:
-            if os.name == "posix" and os.fstat(fd).st_mode & 0o077:
+            mode = os.fstat(fd).st_mode
+            if not stat.S_ISREG(mode):
+                raise OSError(errno.EINVAL, "it is not a regular file (a pipe or a device)")
+            if os.name == "posix" and mode & 0o077:
                 os.fchmod(fd, 0o600)
         finally:
             os.close(fd)

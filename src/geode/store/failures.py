@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,5 +93,5 @@ def translated(where: str) -> Iterator[None]:
     """Let only `StoreError` out of the block for what goes wrong with the database or its files."""
     try:
         yield
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         raise translate(error, where) from error

@@ -45,6 +45,8 @@ def _repository(directory: Path, places: GitPlaces) -> None:
 
 
 def _first_line(path: Path) -> str:
+    if not path.is_file():  # a pipe would be waited for
+        return ""
     try:
         with path.open("rb") as file:
             return file.read(4096).decode("utf-8", "replace").split("\n", 1)[0].strip()
