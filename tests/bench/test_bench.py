@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from geode.bench.figures import Figure, document
+from geode.bench.gateway import measure_gateway
 from geode.bench.loop import measure_loop
 from geode.bench.startup import measure_startup
 
@@ -25,3 +26,11 @@ async def test_the_loop_records_two_records_a_call():
     assert found["facts"]["records"] >= 2 * (50 + 40)
     assert found["figures"][0]["value"] < 50
     assert found["figures"][1]["ok"]
+
+
+async def test_the_gateway_is_measured_beside_a_bare_relay():
+    found = await measure_gateway(3)
+    facts = found["facts"]
+    assert 0 < facts["direct_best_ms"] < facts["relay_best_ms"]
+    assert facts["geode_best_ms"] > facts["direct_best_ms"]
+    assert found["figures"][1]["value"] > 100

@@ -19,6 +19,8 @@ def configure(parser: CommandParser) -> None:
     startup.add_argument("--runs", type=_count, default=20, metavar="N", help="processes to start (default 20)")
     loop = add_command(group, "loop", "what the gate and its two records cost a call", _loop)
     loop.add_argument("--calls", type=_count, default=2000, metavar="N", help="calls to make (default 2000)")
+    gateway = add_command(group, "gateway", "what `geode serve --stdio` adds to a call over a bare relay", _gateway)
+    gateway.add_argument("--calls", type=_count, default=1000, metavar="N", help="calls in each way (default 1000)")
 
 
 def _count(text: str) -> int:
@@ -37,6 +39,12 @@ def _loop(run: Invocation) -> int:
     from ...bench.loop import measure_loop
 
     return _report(run, run.run(lambda: measure_loop(run.args.calls)))
+
+
+def _gateway(run: Invocation) -> int:
+    from ...bench.gateway import measure_gateway
+
+    return _report(run, run.run(lambda: measure_gateway(run.args.calls)))
 
 
 def _report(run: Invocation, document: dict[str, Any]) -> int:
