@@ -1,0 +1,216 @@
+"""skill_read and skill_run through the real gate and sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geode.config.settings import SandboxSettings
+from geode.containment.sandbox.select import select_backend
+from geode.core.effects import Origin
+from geode.core.errors import SandboxUnavailable
+from geode.core.messages import Status, ToolResult
+from geode.packs.skills import skill_tools
+from geode.runtime import GeodeRuntime
+from geode.skills import SkillLibrary, SkillRights
+from geode.testing import ScriptedApprover
+
+from .conftest import Shelf, text_of
+
+
+class Desk:
+    """A runtime with the skill tools, and calls as a model makes them."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self.library: SkillLibrary = shelf.open()
+        self.approver = ScriptedApprover()
+        self.rights = SkillRights(self.library.registry)
+        self.runtime = GeodeRuntime.create(
+            shelf.project, shelf.home, tools=skill_tools(self.library, self.rights), judges=(self.rights,),
+            approver=self.approver, servers=False,
+        )  # fmt: skip
+
+    async def __call__(
+        self, tool: str, /, *, session: str = "s", origin: Origin = Origin.MODEL, **arguments: Any
+    ) -> ToolResult:
+        return await self.runtime.call(tool, arguments, origin=origin, session=session)
+
+    def answer(self, *answers: bool) -> None:
+        self.approver._answers.extend(answers)  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.fixture
+async def desk(shelf: Shelf) -> AsyncIterator[Desk]:
+    made = Desk(shelf)
+    async with made.runtime:
+        yield made
+
+
+def needs_sandbox() -> None:
+    try:
+        select_backend(SandboxSettings(), home=Path("/nonexistent"))
+    except SandboxUnavailable as error:
+        pytest.skip(error.message)
+
+
+# ---------------------------------------------------------------- staged reading
+
+
+async def test_T121_list_then_body_then_file(desk: Desk) -> None:
+    folder = desk.shelf.mine("demo", text_of("demo", "Does demos", body="See notes/a.md"), notes__a_DOT_md="the detail")
+    listed = await desk("skill_read")
+    assert "**demo**: Does demos" in listed.text
+    assert "See notes" not in listed.text
+    body = await desk("skill_read", name="demo")
+    assert "See notes/a.md" in body.text
+    assert f"Folder: {folder}" in body.text
+    assert "Files: notes/a.md" in body.text
+    assert "the detail" not in body.text
+    for name in ("notes/a.md", "./notes/a.md", str(folder / "notes/a.md")):
+        assert (await desk("skill_read", name="demo", file=name)).text == "the detail"
+    assert desk.rights.active("s") == ["demo"]
+
+
+async def test_a_long_body_is_not_cut(desk: Desk) -> None:
+    desk.shelf.mine("demo", text_of(body="line\n" * 3000 + "the end"))
+    assert (await desk("skill_read", name="demo")).text.endswith("the end")
+
+
+@pytest.mark.parametrize("file", ["../x", "/etc/passwd", "nothing.md", "notes", "link", "a\0b", ".env", "bin.dat"])
+async def test_only_text_files_of_the_skill_are_read(desk: Desk, file: str) -> None:
+    folder = desk.shelf.mine("demo", notes__a_DOT_md="x", _DOT_env="KEY=1")
+    (folder / "bin.dat").write_bytes(b"\0\1")
+    result = await desk("skill_read", name="demo", file=file)
+    assert result.status is Status.ERROR
+    assert "KEY=1" not in result.text
+
+
+async def test_what_cannot_be_used_says_why(desk: Desk) -> None:
+    desk.shelf.mine("broken", "nothing")
+    desk.shelf.mine("good")
+    desk.shelf.mine("by-hand", text_of("by-hand", disable_model_invocation="true"))
+    assert "front matter" in (await desk("skill_read", name="broken")).text
+    unknown = await desk("skill_read", name="goood")
+    assert "skills that can be used: by-hand, good" in unknown.text
+    assert "only a person" in (await desk("skill_read", name="by-hand")).text
+    assert (await desk("skill_read", name="by-hand", origin=Origin.USER)).status is Status.OK
+    assert "Not usable: broken (invalid" in (await desk("skill_read")).text
+
+
+async def test_arguments_are_rendered(desk: Desk) -> None:
+    desk.shelf.mine("demo", text_of(body="Do $1 and $ARGUMENTS"))
+    assert "Do a b and 'a b' c" in (await desk("skill_read", name="demo", arguments="'a b' c")).text
+
+
+async def test_a_dangerous_skill_asks_before_it_is_activated_and_shows_what_it_wants(desk: Desk) -> None:
+    desk.shelf.mine("demo", text_of(risk="dangerous", allowed_tools="Bash"), notes_DOT_md="x")
+    desk.library.refresh()
+    assert "not active" in (await desk("skill_read", name="demo", file="notes.md")).text
+    desk.answer(False, True)
+    refused = await desk("skill_read", name="demo")
+    assert refused.status is Status.DENIED
+    assert "Do it." not in refused.text
+    assert "pre-approve: Bash" in desk.approver.asked[0].view
+    assert "Do it." in (await desk("skill_read", name="demo")).text
+    assert (await desk("skill_read", name="demo", file="notes.md")).text == "x"
+
+
+# ---------------------------------------------------------------- scripts
+
+
+HELLO = '#!/bin/sh\necho "skill:$1:$(basename "$PWD")"; cat "$(dirname "$0")/../data.txt"; echo made > made.txt\n'
+
+
+@pytest.mark.parametrize("place", ["home/skills/demo", "project/.claude/skills/demo"])
+async def test_R38_a_script_of_the_skill_runs_and_never_the_projects(desk: Desk, place: str) -> None:
+    needs_sandbox()
+    desk.shelf.add(place, None, scripts__hello_DOT_sh=HELLO, data_DOT_txt="from the skill\n")
+    (desk.shelf.project / "scripts").mkdir()
+    (desk.shelf.project / "scripts" / "hello.sh").write_text("echo WRONG")
+    (desk.shelf.project / "scripts" / "other.sh").write_text("echo WRONG")
+    result = await desk("skill_run", name="demo", script="scripts/hello.sh", args=["a b; echo x"])
+    assert result.status is Status.OK, result.text
+    assert "skill:a b; echo x:project" in result.text
+    assert "from the skill" in result.text
+    assert "WRONG" not in result.text
+    assert (desk.shelf.project / "made.txt").read_text() == "made\n"
+    missing = await desk("skill_run", name="demo", script="scripts/other.sh")
+    assert "has no file" in missing.text
+    assert desk.approver.asked == []
+
+
+async def test_scripts_have_no_network_no_home_and_cannot_change_the_skill(desk: Desk) -> None:
+    needs_sandbox()
+    code = (
+        "import os, socket\n"
+        "here = os.environ['SKILL_DIR']\n"
+        "try:\n    open(os.path.join(here, 'x'), 'w'); print('WROTE')\nexcept OSError: print('read-only')\n"
+        "try:\n    socket.create_connection(('127.0.0.1', 9), 1); print('CONNECTED')\nexcept OSError: print('no net')\n"
+        f"print(os.path.exists({str(desk.shelf.home)!r}))\n"
+    )
+    desk.shelf.mine("demo", None, scripts__x_DOT_py=code)
+    result = await desk("skill_run", name="demo", script="scripts/x.py")
+    assert result.text.startswith("read-only\nno net\nFalse"), result.text
+
+
+async def test_a_failing_script_is_a_result(desk: Desk) -> None:
+    needs_sandbox()
+    desk.shelf.mine("demo", None, x_DOT_sh="echo said; exit 3")
+    result = await desk("skill_run", name="demo", script="x.sh")
+    assert result.status is Status.ERROR
+    assert "said\n[exit code 3" in result.text
+
+
+async def test_caution_asks_before_its_scripts_run(desk: Desk) -> None:
+    needs_sandbox()
+    desk.shelf.mine("demo", text_of(risk="caution"), x_DOT_sh="echo ran")
+    desk.library.refresh()
+    assert (await desk("skill_read", name="demo")).status is Status.OK
+    desk.answer(False, True)
+    assert (await desk("skill_run", name="demo", script="x.sh")).status is Status.DENIED
+    assert "ran" in (await desk("skill_run", name="demo", script="x.sh")).text
+    assert len(desk.approver.asked) == 2
+
+
+async def test_a_project_skill_that_changed_after_trust_is_not_run(shelf: Shelf) -> None:
+    from geode.config.trust import TrustStore
+    from geode.skills import open_library
+
+    shelf.theirs("demo", None, x_DOT_sh="echo ran")
+    store = TrustStore(shelf.home)
+    store.trust(shelf.project)
+    library = open_library(shelf.project, shelf.home, trusted=lambda: store.state(shelf.project).trusted)
+    runtime = GeodeRuntime.create(shelf.project, shelf.home, tools=skill_tools(library), servers=False)
+    async with runtime:
+        (shelf.project / ".claude/skills/demo/x.sh").write_text("echo evil")
+        result = await runtime.call("skill_run", {"name": "demo", "script": "x.sh"}, origin=Origin.MODEL)
+    assert "untrusted" in result.text
+    assert "evil" not in result.text
+
+
+async def test_files_that_nothing_can_run_are_refused(desk: Desk) -> None:
+    needs_sandbox()
+    desk.shelf.mine("demo", None, notes_DOT_txt="x")
+    assert "how to run" in (await desk("skill_run", name="demo", script="notes.txt")).text
+    assert [n for n in os.listdir("/tmp") if n.startswith("geode-skill-")] == []
+
+
+# ---------------------------------------------------------------- rights at the gate
+
+
+async def test_R63_pre_approval_works_within_the_policy_only(desk: Desk) -> None:
+    needs_sandbox()
+    desk.shelf.mine("demo", text_of(allowed_tools="Bash(python3:*)"))
+    command = "python3 -c 'import this'"
+    assert (await desk("shell_exec", command=command)).status is not Status.OK
+    await desk("skill_read", name="demo")
+    assert (await desk("shell_exec", command=command)).status is Status.OK
+    assert (await desk("shell_exec", command=command, session="other")).status is not Status.OK
+    assert (await desk("shell_exec", command=f"{command}; rm -rf ~")).status is Status.DENIED
+    desk.rights.release("s")
+    assert (await desk("shell_exec", command=command)).status is not Status.OK
