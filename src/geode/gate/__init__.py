@@ -8,7 +8,3 @@ shape.py     redact, shorten visibly, keep the full text readable as result:ID
 record.py    intent before, outcome after, denials too
 gate.py      the order of all this
 """
-
-from .gate import Gate, GateParts, Pending
-
-__all__ = ["Gate", "GateParts", "Pending"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -207,9 +207,12 @@ def server_migration_lock(connection: Connection) -> None:
 
 def insert_if_new(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row unless its primary key exists; of several that try at once, one gets True."""
-    insert = sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+    if connection.dialect.name == "sqlite":
+        statement = sqlite.insert(table).on_conflict_do_nothing()
+    else:
+        from sqlalchemy.dialects import postgresql  # 30 ms that users of SQLite need not wait
+
+        statement = postgresql.insert(table).on_conflict_do_nothing()
     # Without the option the row count of an INSERT is not kept and reads as -1.
-    done = connection.execute(
-        insert.on_conflict_do_nothing().values(values), execution_options={"preserve_rowcount": True}
-    )
+    done = connection.execute(statement.values(values), execution_options={"preserve_rowcount": True})
     return done.rowcount == 1
