@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from geode.bench.figures import Figure, document
 from geode.bench.gateway import measure_gateway
 from geode.bench.loop import measure_loop
+from geode.bench.sandbox import measure_sandbox
 from geode.bench.startup import measure_startup
+from geode.core.errors import SandboxUnavailable
 
 
 def test_a_figure_knows_whether_it_meets_its_target():
@@ -34,3 +38,11 @@ async def test_the_gateway_is_measured_beside_a_bare_relay():
     assert 0 < facts["direct_best_ms"] < facts["relay_best_ms"]
     assert facts["geode_best_ms"] > facts["direct_best_ms"]
     assert found["figures"][1]["value"] > 100
+
+
+async def test_the_sandbox_is_measured_beside_the_bare_program():
+    try:
+        found = await measure_sandbox(2)
+    except SandboxUnavailable as error:
+        pytest.skip(f"no sandbox here: {error}")
+    assert found["facts"]["sandbox_best_ms"] > found["facts"]["bare_best_ms"] > 0

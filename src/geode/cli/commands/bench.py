@@ -21,6 +21,8 @@ def configure(parser: CommandParser) -> None:
     loop.add_argument("--calls", type=_count, default=2000, metavar="N", help="calls to make (default 2000)")
     gateway = add_command(group, "gateway", "what `geode serve --stdio` adds to a call over a bare relay", _gateway)
     gateway.add_argument("--calls", type=_count, default=1000, metavar="N", help="calls in each way (default 1000)")
+    sandbox = add_command(group, "sandbox", "what the sandbox adds to the run of a small program", _sandbox)
+    sandbox.add_argument("--runs", type=_count, default=50, metavar="N", help="runs in each way (default 50)")
 
 
 def _count(text: str) -> int:
@@ -45,6 +47,12 @@ def _gateway(run: Invocation) -> int:
     from ...bench.gateway import measure_gateway
 
     return _report(run, run.run(lambda: measure_gateway(run.args.calls)))
+
+
+def _sandbox(run: Invocation) -> int:
+    from ...bench.sandbox import measure_sandbox
+
+    return _report(run, run.run(lambda: measure_sandbox(run.args.runs)))
 
 
 def _report(run: Invocation, document: dict[str, Any]) -> int:
