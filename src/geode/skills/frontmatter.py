@@ -126,7 +126,7 @@ def _take(front: Front, key: str, value: Node, line: int, column: int = 1) -> No
     if key in front.fields or key in front.broken:
         front.warn(
             f"the key {key!r} stands twice",
-            fix=f"keep one of lines {front.lines[key]} and {line}",
+            fix=f"keep one of lines {front.lines.get(key, line)} and {line}",
             line=line,
             column=column,
         )
@@ -163,6 +163,8 @@ def _recover(front: Front, lines: list[str], first: int, problem: YamlProblem) -
         return
     for number in loose:
         front.warn("this line belongs to no key and was left out", fix="remove or indent it", line=number, column=1)
+        if lost := _SWALLOWED.match(lines[number - first]):
+            front.broken.add(lost[1].lower())
     told = len(front.findings)
     for chunk in chunks:
         value = _chunk_value(front, chunk)
@@ -203,17 +205,12 @@ def _chunk_value(front: Front, chunk: _Chunk) -> Node | None:
         if tree is not None and tree.kind == "map" and len(tree.value) == 1:
             if spaced:
                 front.warn("tabs are used for indentation", fix="use blanks", line=chunk.line, column=1)
-            return tree.value[0][1]
+            value: Node = tree.value[0][1]
+            if value.kind == "text":
+                _swallowed(front, chunk)
+            return value
     key = _canonical(chunk.key)
-    for line in chunk.lines[1:]:
-        if lost := _SWALLOWED.match(line):
-            front.broken.add(lost[1].lower())
-            front.warn(
-                f"{lost[1]!r} stands inside the value of {chunk.key!r}; the strictest meaning is taken",
-                fix=f"begin its line with {lost[1]}:, without blanks before it",
-                line=chunk.line,
-                column=1,
-            )
+    _swallowed(front, chunk)
     if key in RIGHTS_KEYS or key == "name":
         front.broken.add(key)
         front.warn(
@@ -232,6 +229,19 @@ def _chunk_value(front: Front, chunk: _Chunk) -> Node | None:
         column=chunk.column,
     )
     return Node(text, "text", chunk.line, chunk.column)
+
+
+def _swallowed(front: Front, chunk: _Chunk) -> None:
+    """A key about rights that was meant as one, but stands inside the text of another."""
+    for line in chunk.lines[1:]:
+        if lost := _SWALLOWED.match(line):
+            front.broken.add(lost[1].lower())
+            front.warn(
+                f"{lost[1]!r} stands inside the value of {chunk.key!r}; the strictest meaning is taken",
+                fix=f"begin its line with {lost[1]}:, without blanks before it",
+                line=chunk.line,
+                column=1,
+            )
 
 
 def _spaced(line: str) -> str:
