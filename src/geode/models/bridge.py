@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..core.messages import Block, Image, Message, Role, Text
+from ..core.messages import Block, Image, Message, Role, Text, clean_json, clean_text
 from .failures import Explainer
 from .model import (
     CallReady,
@@ -153,19 +153,24 @@ def to_pydantic_ai(messages: Sequence[Message], system: str, profile: Profile) -
 
     out: list[Any] = []
     requests: list[Any] = []
+    instructions = clean_text(system) or None
+    called: dict[str, str] = {}
     for message, ids in zip(messages, wire_ids(messages), strict=True):
         if message.role is Role.ASSISTANT:
-            out.append(theirs.ModelRequest(parts=requests, instructions=system or None))
+            out.append(theirs.ModelRequest(parts=requests, instructions=instructions))
             requests = []
-            texts: list[Any] = [theirs.TextPart(b.text) for b in message.blocks if isinstance(b, Text)]
-            calls = [theirs.ToolCallPart(c.name, dict(c.arguments or {}), ids[c.id]) for c in message.calls]
+            called = {c.id: c.name for c in message.calls}
+            texts: list[Any] = [
+                theirs.TextPart(b.text) for b in message.blocks if isinstance(b, Text) and b.text.strip()
+            ]
+            calls = [theirs.ToolCallPart(c.name, clean_json(c.arguments or {}), ids[c.id]) for c in message.calls]
             out.append(theirs.ModelResponse(parts=[*texts, *calls]))
         elif message.role is Role.TOOL:
             for result in message.results:
                 content: Any = _user_content(result.content, profile) if _has_images(result.content, profile) else None
                 requests.append(
                     theirs.ToolReturnPart(
-                        result.tool,
+                        called.get(result.call_id, result.tool),
                         result_text(result) if content is None else content,
                         ids.get(result.call_id, result.call_id),
                     )
@@ -173,7 +178,7 @@ def to_pydantic_ai(messages: Sequence[Message], system: str, profile: Profile) -
         else:
             requests.append(theirs.UserPromptPart(_user_content(message.blocks, profile)))
     if requests:
-        out.append(theirs.ModelRequest(parts=requests, instructions=system or None))
+        out.append(theirs.ModelRequest(parts=requests, instructions=instructions))
     return out
 
 
