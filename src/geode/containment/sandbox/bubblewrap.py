@@ -196,7 +196,7 @@ class Bubblewrap:
                 entry, places, view = self._stage(view, prepared)
                 prefix = [_find("prlimit"), *_limit_words(spec.limits), *entry]
             arguments = self._arguments(spec, view, places, cwd, prepared, status, block)
-            script = byte_file("geode-bwrap", b"".join(os.fsencode(word) + b"\0" for word in arguments))
+            script = byte_file("geode-bwrap", os.fsencode("".join(f"{word}\0" for word in arguments)))
             prepared.keep.append(script)
             prepared.argv = [*prefix, self._program, "--args", str(script), "--", *spec.argv]
             prepared.keep += [descriptor for descriptor in (status, block) if descriptor >= 0]

@@ -12,6 +12,7 @@ Sources: linux/seccomp.h, linux/filter.h, asm/unistd_64.h, asm-generic/unistd.h.
 from __future__ import annotations
 
 import errno
+import functools
 import platform
 import struct
 from dataclasses import dataclass
@@ -179,6 +180,7 @@ def assemble(table: Table, *, network: bool = False) -> bytes:
     return b"".join(program)
 
 
+@functools.cache
 def filter_program(*, network: bool) -> bytes | None:
     """The filter for this machine, or None when its architecture has no table."""
     table = table_for()
