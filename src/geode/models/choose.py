@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import UsageError
 from .detect import USUAL, LocalServer, detect, probe
-from .model import Model, ModelUnavailable
+from .model import Model, ModelUnavailable, Profile
 from .profiles import default_name, profile_of
 
-__all__ = ["HOW", "open_model"]
+__all__ = ["HOW", "Offer", "offers", "open_model"]
 
 HOW = (
     "set ANTHROPIC_API_KEY or OPENAI_API_KEY, start a local server (Ollama, LM Studio, llama.cpp or vLLM), "
@@ -62,6 +63,38 @@ async def open_model(
 
         return open_bridged(rest)
     return await _bare(spec, env, usual, options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A model that can be opened now.
+
+    Attributes:
+        spec: for `open_model`.
+        where: whose key is set, or the kind and address of the local server.
+        profile: what is known of it.
+    """
+
+    spec: str
+    where: str
+    profile: Profile
+
+
+async def offers(env: Mapping[str, str] | None = None, *, usual: Sequence[tuple[str, str]] = USUAL) -> list[Offer]:
+    """What `open_model` could open without a name, best first: hosted models whose key is set, then local ones."""
+    env = os.environ if env is None else env
+    found: list[Offer] = []
+    for provider in ("anthropic", "openai"):
+        if _key(provider, env):
+            profile = profile_of(provider, default_name(provider))
+            spec = f"{provider}:{profile.name}"
+            found.append(Offer(spec=spec, where=f"the key of {provider} is set", profile=profile))
+    for server in await detect(env, usual):
+        for model in server.models:
+            profile = profile_of("chat", model.name, **_known(server, model.name))
+            where = f"{server.kind} at {server.url}"
+            found.append(Offer(spec=f"{server.kind}:{model.name}", where=where, profile=profile))
+    return found
 
 
 async def _by_environment(env: Mapping[str, str], usual: Sequence[tuple[str, str]], options: dict[str, Any]) -> Model:

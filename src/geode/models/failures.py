@@ -18,7 +18,7 @@ from .wire import as_dict, as_text
 
 __all__ = ["AnswerBroken", "AnswerRefused", "Explainer"]
 
-_KEYS = re.compile(r"\b(?:sk|pk|rk|gsk|xai|AIza|hf|nvapi|r8|key)[-_][A-Za-z0-9_\-*.]{6,}|(?<=Bearer )\S+")
+_KEYS = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|r8)[-_][A-Za-z0-9_\-*.]{6,}|(?<=Bearer )\S+")
 _TOO_LONG = re.compile(
     r"context.{0,20}(length|window|size|limit)|too (long|many tokens|large)|prompt.{0,12}exceeds", re.I
 )
