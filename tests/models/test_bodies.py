@@ -58,7 +58,7 @@ def history(*, image: bool = False, error: bool = False) -> list[Message]:
 
 @pytest.mark.parametrize("images", [True, False])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_every_valid_history_makes_a_request_that_obeys_the_protocol(
     protocol: Protocol, images: bool, data: st.DataObject
@@ -71,7 +71,7 @@ def test_every_valid_history_makes_a_request_that_obeys_the_protocol(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_what_was_interrupted_and_mended_obeys_the_protocol(protocol: Protocol, data: st.DataObject) -> None:
     whole = data.draw(histories())
@@ -82,7 +82,7 @@ def test_what_was_interrupted_and_mended_obeys_the_protocol(protocol: Protocol, 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_a_request_begins_with_the_bytes_of_the_one_before(protocol: Protocol, data: st.DataObject) -> None:
     whole = data.draw(histories())

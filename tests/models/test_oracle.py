@@ -161,7 +161,7 @@ def test_equal_histories_give_equal_bodies(protocol: str) -> None:
             async for _ in bridged.stream(request):
                 pass
 
-        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
         @given(histories())
         def compare(drawn: list[Message]) -> None:
             history = simple(drawn, protocol)

@@ -28,9 +28,12 @@ from geode.models.model import (
     Usage,
 )
 from geode.models.retry import Backoff
+from geode.models.rules import broken_rules
 from geode.models.scripted import call, turn
 from geode.models.scripted_server import Reply, ScriptedServer
 from geode.models.sdk import Timeouts
+
+from .histories import tools_for
 
 PROTOCOLS = ("messages", "responses", "chat")
 SECRET = "sk-test-0123456789abcdef"
@@ -423,6 +426,30 @@ async def test_the_environment_of_an_openai_account_does_not_travel(
     await events_of(await open_model(f"openai-compatible:{server.url}/v1#m", {}))
     sent = server.requests[0].headers
     assert "mine" not in json.dumps(dict(sent)) and sent["authorization"] == "Bearer none"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_on_the_wire_a_request_begins_with_the_bytes_of_the_one_before(
+    protocol: str, serve: Callable[..., ScriptedServer]
+) -> None:
+    script = [
+        turn("I look.", reasoning="Hm.", calls=[call("read_file", path="한글")]),
+        turn("Two.", reasoning="So."),
+        "x",
+    ]
+    server = serve(*script, validate=broken_rules)
+    model = await model_for(protocol, server)
+    history = [Message.user("go")]
+    for _ in range(3):
+        tools = tools_for(protocol)
+        said = ended(await events_of(model, Request(system="s", messages=history, tools=tools, session="one"))).message
+        results = tuple(ToolResult(call_id=c.id, tool=c.name, status=Status.OK) for c in said.calls)
+        history += [said, Message(Role.TOOL, results=results) if results else Message.user("and then?")]
+    mark = b',"cache_control":{"type":"ephemeral"}'
+    first, second, third = [r.raw.replace(mark, b"") for r in server.requests]
+    assert second.startswith(first[: -len(b"]}")]) and third.startswith(second[: -len(b"]}")])
+    if protocol == "messages":
+        assert [r.raw.count(mark) for r in server.requests] == [3, 4, 4]
 
 
 # ---------------------------------------------------------------- reasoning comes back
