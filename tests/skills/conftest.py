@@ -60,7 +60,9 @@ class Shelf:
         return self.add(f"project/.claude/skills/{name}", text, **files)
 
     def open(self, *, trusted: bool = True, **more: object) -> SkillLibrary:
-        return open_library(self.project, self.home, trusted=trusted, **more)  # type: ignore[arg-type]
+        library = open_library(self.project, self.home, trusted=trusted, **more)  # type: ignore[arg-type]
+        library.entries()  # looks for the first time
+        return library
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_E2_roots_in_order_the_first_wins_and_the_loser_is_reported(shelf: Shelf
         shelf.add(place, text_of("x", f"from {place}"))
     shelf.add("elsewhere/x", text_of("x", "from elsewhere"))
     library = shelf.open(extra_roots=(".agents/skills", str(shelf.root / "elsewhere")))
-    skill = library.skill("x")
+    skill = library.get("x")
     assert skill is not None
     assert skill.description == "from project/.claude/skills/x"
     rows = [(e.status, e.root.origin, e.reason) for e in library.entries()]
@@ -86,7 +86,7 @@ def test_project_skills_need_trust_and_take_no_name_before(shelf: Shelf) -> None
     shelf.add("project/.agents/skills/y")
     shelf.mine("x", text_of("x", "mine"))
     library = shelf.open(trusted=False)
-    skill = library.skill("x")
+    skill = library.get("x")
     assert skill is not None
     assert skill.description == "mine"
     assert states(shelf, trusted=False) == {"untrusted": ["x", "y"], "active": ["x"]}

@@ -77,7 +77,7 @@ class SkillsOverMcp:
         return found
 
     def _entry(self, name: str, files: tuple[SkillFile, ...]) -> dict[str, Any]:
-        skill = self._library.skill(name)
+        skill = self._library.get(name)
         assert skill is not None
         return entry_of(skill, files)
 
@@ -137,7 +137,7 @@ class SkillsOverMcp:
             }
         ]
         for name, files in self.served().items():
-            skill = self._library.skill(name)
+            skill = self._library.get(name)
             size = next((file.size for file in files if file.name == "SKILL.md"), 0)
             rows.append(
                 {
@@ -170,7 +170,7 @@ class SkillsOverMcp:
 
     def _content(self, uri: str, name: str, file: SkillFile) -> dict[str, Any]:
         """One file, exactly as its digest says."""
-        skill = self._library.skill(name)
+        skill = self._library.get(name)
         assert skill is not None
         try:
             data = read_beneath(Path(skill.folder), file.name)

@@ -67,7 +67,7 @@ class ConversationSkills:
         self._library.refresh()
         self._rights.release(self._session)
         called = _CALL.fullmatch(text.strip())
-        named = self._library.skill(called[1]) if called else None
+        named = self._library.get(called[1]) if called else None
         if called and named is not None:
             return [self._begin(named, called[2] or "")]
         found = self._library.registry.find_by_trigger(text)

@@ -95,13 +95,12 @@ class SkillLibrary:
         roots: in order of precedence.
         trusted: whether the project's skills may be used; asked again whenever something changed.
 
-    Attributes:
-        registry: the skills in use; the same object for the library's whole life.
+    The files are looked at when something is asked for the first time, not before.
     """
 
     def __init__(self, roots: Iterable[Root], *, trusted: bool | Callable[[], bool] = False) -> None:
         self.roots = tuple(roots)
-        self.registry = SkillRegistry()
+        self._registry = SkillRegistry()
         self._trusted = trusted
         self._entries: tuple[SkillEntry, ...] = ()
         self._own: tuple[SkillDefinition, ...] = ()
@@ -109,7 +108,16 @@ class SkillLibrary:
         self._parsed: dict[Path, tuple[tuple[object, ...], SkillEntry]] = {}
         self._sinks: list[Callable[[SkillChanges], None]] = []
         self._lock = threading.RLock()
-        self.refresh()
+
+    @property
+    def registry(self) -> SkillRegistry:
+        """The skills in use; the same object for the library's whole life."""
+        self._look()
+        return self._registry
+
+    def _look(self) -> None:
+        if self._seen is None:
+            self.refresh()
 
     # ------------------------------------------------------------ keeping up
 
@@ -124,12 +132,12 @@ class SkillLibrary:
             seen = (tuple((c, prints.get(c.folder)) for c in candidates), self._trust(candidates))
             if seen == self._seen:
                 return SkillChanges()
-            before = {skill.name: skill for skill in self.registry.skills()}
+            before = {skill.name: skill for skill in self._registry.skills()}
             old_digests = {e.name: e.digest for e in self._entries if e.status == "active"}
             self._entries = self._rebuild(candidates, prints)
             self._seen = seen
             active = [e.skill for e in self._entries if e.status == "active" and e.skill is not None]
-            self.registry.replace([*active, *self._own])
+            self._registry.replace([*active, *self._own])
             changes = self._changes(before, old_digests)
         if changes:
             for sink in tuple(self._sinks):
@@ -156,7 +164,7 @@ class SkillLibrary:
         return _ranked(entries, self._trust(candidates))
 
     def _changes(self, before: Mapping[str, SkillDefinition], old_digests: Mapping[str, str]) -> SkillChanges:
-        now = {skill.name: skill for skill in self.registry.skills()}
+        now = {skill.name: skill for skill in self._registry.skills()}
         digests = {e.name: e.digest for e in self._entries if e.status == "active"}
         added = tuple(name for name in now if name not in before)
         removed = tuple(name for name in before if name not in now)
@@ -168,14 +176,16 @@ class SkillLibrary:
         return SkillChanges(added, changed, removed, _announcement(now, added, changed, removed))
 
     def subscribe(self, sink: Callable[[SkillChanges], None]) -> Callable[[], None]:
-        """Tell `sink` of every change of the skills in use; the returned function ends it."""
+        """Tell `sink` of every change of the skills in use from now on; the returned function ends it."""
+        self._look()
         self._sinks.append(sink)
         return lambda: self._sinks.remove(sink) if sink in self._sinks else None
 
     def register(self, skill: SkillDefinition) -> bool:
         """Add a skill made in code; it stays over every refresh. False: the name is taken."""
         with self._lock:
-            if not self.registry.register(skill):
+            self._look()
+            if not self._registry.register(skill):
                 return False
             self._own = (*(s for s in self._own if s.name != skill.name), skill)
             return True
@@ -184,14 +194,15 @@ class SkillLibrary:
 
     def entries(self) -> tuple[SkillEntry, ...]:
         """Every folder with its state, by precedence and name."""
+        self._look()
         return self._entries
 
     def entry(self, name: str) -> SkillEntry | None:
         """The entry that counts under a name, else the first of that name in any state."""
-        named = [entry for entry in self._entries if entry.name == name]
+        named = [entry for entry in self.entries() if entry.name == name]
         return next((entry for entry in named if entry.status == "active"), named[0] if named else None)
 
-    def skill(self, name: str) -> SkillDefinition | None:
+    def get(self, name: str) -> SkillDefinition | None:
         """The skill in use under a name, or None."""
         return self.registry.get(name)
 
@@ -203,7 +214,7 @@ class SkillLibrary:
     def summary(self) -> str:
         """One line: "12 loaded, 1 failed"."""
         count = {"active": 0, "invalid": 0, "shadowed": 0, "untrusted": 0}
-        for entry in self._entries:
+        for entry in self.entries():
             count[entry.status] += 1
         parts = [f"{count['active'] + len(self._own)} loaded", f"{count['invalid']} failed"]
         parts += [f"{count[status]} {status}" for status in ("shadowed", "untrusted") if count[status]]

@@ -16,12 +16,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ..core.call import Call, Decision, TraceStep, Verdict
 from ..core.effects import Effect, Impact, Origin, Scope
 from .document import SkillDefinition
 from .grants import ToolGrant, resolve_grants
-from .registry import SkillRegistry
 
 __all__ = ["SkillRights"]
 
@@ -45,11 +45,18 @@ def _any(_policy: str) -> bool:
     return True
 
 
+class _Known(Protocol):
+    """A `SkillRegistry` or a `SkillLibrary`."""
+
+    def get(self, name: str) -> SkillDefinition | None: ...
+
+
 class SkillRights:
     """Active skills by session. Satisfies `core.ports.Judge`.
 
     Args:
-        registry: the skills in use; one that was withdrawn or changed pre-approves nothing more.
+        registry: the skills in use, a registry or a library; one that was withdrawn or changed
+            pre-approves nothing more.
         exists: whether a tool is installed, to resolve foreign names.
         liftable: whether a question of the policy with this name may be answered by a
             pre-approval; give only the names of default rules.
@@ -57,7 +64,7 @@ class SkillRights:
 
     def __init__(
         self,
-        registry: SkillRegistry,
+        registry: _Known,
         *,
         exists: Callable[[str], bool] | None = None,
         liftable: Callable[[str], bool] = _any,

@@ -61,7 +61,7 @@ class _Shelf:
             ToolFailed: there is none, it cannot be used, or only a person may activate it.
         """
         self.library.refresh()
-        skill = self.library.skill(name)
+        skill = self.library.get(name)
         if skill is None:
             entry = self.library.entry(name)
             names = ", ".join(self.library.registry.names()[:40]) or "none"
@@ -82,7 +82,7 @@ class _Shelf:
 
     def touch(self, name: str, risks: frozenset[str], effect: Effect, what: str) -> Touch:
         """An effect that asks a person for skills of these risks, and is contained for others."""
-        skill = self.library.skill(name)
+        skill = self.library.get(name)
         asks = skill is not None and skill.risk in risks
         risk = f" (risk {skill.risk})" if skill is not None and asks else ""
         return Touch(effect, f"{what}{risk}", kind="skill" if asks else "sandbox")
@@ -103,7 +103,7 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
 
     def view(arguments: Mapping[str, Any]) -> str:
         name = str(arguments.get("name", ""))
-        skill = shelf.library.skill(name)
+        skill = shelf.library.get(name)
         if skill is None or arguments.get("file"):
             return f"read {arguments.get('file') or 'the list'} of skill {name}"
         lines = [f"activate the skill {name} (risk {skill.risk}) from {skill.folder}", skill.description]
