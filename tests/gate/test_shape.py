@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geode.core.effects import Effect
+from geode.core.errors import ToolFailed
+from geode.core.messages import Status, Text
 from geode.gate.shape import cut_back, shorten
+from geode.tools.tool import ToolOutput, tool
 
 
 @dataclass(frozen=True)
@@ -91,3 +98,42 @@ def test_head_tail_and_omitted_add_up_to_the_whole(text: str) -> None:
     assert text.startswith(head) and text.endswith(tail)
     assert len(head) + len(tail) + chars == len(text)
     assert text[len(head) : len(text) - len(tail)].count("\n") == lines
+
+
+@pytest.mark.parametrize("last", ["", "\n"])
+async def test_R51_what_is_counted_as_omitted_is_what_the_stored_output_has_more(
+    make: Any, tmp_path: Path, last: str
+) -> None:
+    lines = [f"line {i}" for i in range(1, 100_001)]
+    spool = tmp_path / "spool"
+    spool.write_text("\n".join(lines) + last)
+
+    @tool(effects=[Effect.READ])
+    def noisy() -> ToolOutput:
+        """Print more than is shown."""
+        part = "\n".join([*lines[:3000], "[... left out ...]", *lines[-3000:]])
+        return ToolOutput(content=(Text(part), Text("[exit code 2]\n[Hint: none]")), spools=(spool,))
+
+    result = await make(tools=[noisy]).call("noisy", {})
+    shown = result.text.split("\n")
+    assert shown[:50] == lines[:50] and shown[-50:] == [*lines[-48:], "[exit code 2]", "[Hint: none]"]
+    assert result.details["omitted"]["lines"] == 100_000 - 50 - 48
+    assert "99,902 lines," in result.text and "(100,000 lines," in result.text
+    assert not spool.exists()
+
+
+async def test_T72_a_long_error_is_cut_like_any_output(make: Any) -> None:
+    @tool(effects=[Effect.READ])
+    def broken(path: str) -> str:
+        """Fail at length."""
+        raise ToolFailed("x" * 200_000 + " the reason", fix="none")
+
+    runtime = make(tools=[broken])
+    for result in (
+        await runtime.call("broken", {"path": "a"}),
+        await runtime.call("broken", {"path": ["b" * 200_000]}),
+        await runtime.call("n" * 200_000, {}),
+    ):
+        assert result.status is Status.ERROR
+        assert len(result.text) <= 10_000
+    assert "the reason" in (await runtime.call("broken", {"path": "a"})).text

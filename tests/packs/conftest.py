@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from geode.containment.sandbox.select import select_backend
 from geode.core.call import Call
 from geode.core.effects import Origin
 from geode.core.errors import NotStored, SandboxUnavailable
-from geode.core.messages import clean_json
+from geode.core.messages import Text, clean_json
 from geode.core.ports import ProcessRunner, ResultStore, StoredText
 from geode.packs import builtin_tools
 from geode.tools.tool import FunctionTool, ToolContext, ToolOutput, Verification, raw_callable
@@ -41,8 +41,28 @@ class StoredResults:
         self.texts[call_id] = text
         return call_id
 
+    async def put_file(
+        self,
+        path: Path,
+        *,
+        session: str,
+        principal: str,
+        call_id: str,
+        tool: str,
+        redact: Callable[[str], str] | None = None,
+    ) -> str:
+        raise NotImplementedError
+
     async def get(
-        self, result_id: str, *, session: str, principal: str, offset: int = 1, limit: int = 2000
+        self,
+        result_id: str,
+        *,
+        session: str,
+        principal: str,
+        offset: int = 1,
+        limit: int = 2000,
+        start_char: int = 0,
+        max_chars: int | None = None,
     ) -> StoredText:
         if result_id not in self.texts:
             raise NotStored(f"there is no result {result_id}")
@@ -79,8 +99,10 @@ class Bench:
         arguments = clean_json(arguments)
         output = await raw_callable(item)(self.context(name, arguments), arguments)
         assert isinstance(output, ToolOutput)
-        assert isinstance(output.content, str)
-        return output
+        if isinstance(output.content, str):
+            return output
+        assert output.spools, "only what is shown in part comes in blocks"
+        return replace(output, content="\n".join(b.text for b in output.content if isinstance(b, Text)))
 
     async def verify(self, name: str, /, **arguments: Any) -> Verification | None:
         check = TOOLS[name].spec.verify

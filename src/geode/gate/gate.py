@@ -36,13 +36,13 @@ from ..core.ports import Caller, Clock, Http, ProcessRunner, ResultStore, Worksp
 from ..policy.engine import PolicyEngine
 from ..store.idempotency import Idempotency
 from ..tools.registry import ToolEntry, ToolRegistry
-from ..tools.tool import ToolContext
+from ..tools.tool import ToolContext, ToolOutput
 from .answers import denied, failed, not_cleared, repeated, stored_form, verification_text
 from .decide import Clearance, Desk
 from .execute import Executed, GuardedHttp, GuardedRunner, describe, execute
 from .record import Recorder
 from .resolve import Resolved, judge, resolve
-from .shape import OutputLimits, Redacts, shape
+from .shape import OutputLimits, Redacts, Shaped, shape
 
 __all__ = ["Gate", "GateParts", "Pending"]
 
@@ -215,25 +215,15 @@ class Gate:
     async def _shaped(self, resolved: Resolved, entry: ToolEntry, verdict: Verdict, executed: Executed) -> ToolResult:
         parts, call = self._parts, resolved.call
         if executed.error is not None:
-            result = failed(resolved, executed.error, verdict=verdict)
-            text = parts.redactor.text(result.text)
-            details = {"crash": parts.redactor.text(executed.crash)} if executed.crash else {}
+            result = await self._short(resolved, failed(resolved, executed.error, verdict=verdict))
+            crash = {"crash": parts.redactor.text(executed.crash)} if executed.crash else {}
             return replace(
                 result,
-                content=(Text(text),),
-                details=details,
+                details={**result.details, **crash},
                 side_effects=executed.side_effects,
                 duration_ms=executed.duration_ms,
             )
-        shaped = await shape(
-            executed.output,
-            call,
-            tool=entry.name,
-            max_chars=entry.spec.max_chars,
-            limits=parts.limits,
-            redactor=parts.redactor,
-            results=parts.results,
-        )
+        shaped = await self._shape(executed.output, call, entry.name, entry.spec.max_chars)
         notes = [*resolved.notes, *executed.output.notes]
         extra: list[Block] = [Text(f"[Note: {note}]") for note in notes]
         details: dict[str, Any] = shaped.details | ({"notes": notes} if notes else {})
@@ -252,6 +242,24 @@ class Gate:
             error_code="tool_failed" if executed.output.failed else "",
             verdict=verdict.to_json(),
         )
+
+    async def _shape(self, output: ToolOutput, call: Call, tool: str, max_chars: int | None = None) -> Shaped:
+        parts = self._parts
+        return await shape(
+            output,
+            call,
+            tool=tool,
+            max_chars=max_chars,
+            limits=parts.limits,
+            redactor=parts.redactor,
+            results=parts.results,
+        )
+
+    async def _short(self, resolved: Resolved, result: ToolResult) -> ToolResult:
+        """An answer of the gate itself, redacted and within the same limits as the tool's output."""
+        most = resolved.entry.spec.max_chars if resolved.entry else None
+        shaped = await self._shape(ToolOutput(content=result.text), resolved.call, result.tool, most)
+        return replace(result, content=shaped.content, details={**result.details, **shaped.details})
 
     async def _conclude(self, resolved: Resolved, result: ToolResult) -> ToolResult:
         """Record the outcome of a call that ran; a failing record is told, the work is not undone."""
@@ -279,14 +287,12 @@ class Gate:
 
     async def _end(self, resolved: Resolved, result: ToolResult) -> ToolResult:
         """Record and return a call that did not run."""
-        redactor = self._parts.redactor
-        content = tuple(Text(redactor.text(b.text)) if isinstance(b, Text) else b for b in result.content)
-        result = replace(result, content=content)
+        result = await self._short(resolved, result)
         try:
             await self._parts.recorder.outcome(resolved.call, result, intent_recorded=False)
         except StoreError as error:
             note = Text(f"[This could not be recorded: {error.message}]")
-            result = replace(result, content=(*content, note))
+            result = replace(result, content=(*result.content, note))
         self.emit(CallFinished(resolved.call, result))
         return result
 

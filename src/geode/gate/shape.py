@@ -145,7 +145,8 @@ async def shape(
 ) -> Shaped:
     """Redact and shorten `output`; store what was left out.
 
-    Spool files of the output are stored whole (redacted) and deleted.
+    Spool files of the output are stored whole (redacted) and deleted. Its first text block is then
+    the part of them that the tool shows; what follows (an exit code) is not in them.
     """
     details = dict(clean_json(redactor.json(dict(output.details))))
     structured = clean_json(redactor.json(output.structured)) if output.structured is not None else None
@@ -157,10 +158,13 @@ async def shape(
         return Shaped(tuple(_redacted(b, redactor) for b in blocks), structured, details)
     kept = await _keep(output.spools, whole, call, tool, redactor, results)
     details |= kept.details
+    shown = len(texts[0]) if texts else 0
     if cut is None:
         texts = [whole, f"[{kept.where}{kept.how(1)}]"]
     else:
         head, tail, lines, chars = cut
+        if output.spools and kept.reference:
+            lines, chars = _left_out(kept, head, whole[len(whole) - len(tail) : shown])
         details["omitted"] = {"lines": lines, "characters": chars}
         first = head.count("\n") + 1
         marker = f"[… {lines:,} lines, {chars:,} characters omitted. {kept.where}{kept.how(first)}]"
@@ -200,10 +204,12 @@ def _redacted(block: Block, redactor: Redacts) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Where the full text is, or why it could not be kept."""
+    """Where the full text is, or why it could not be kept; its lines and characters."""
 
     reference: str
     where: str
+    lines: int = 0
+    chars: int = 0
 
     @property
     def details(self) -> dict[str, Any]:
@@ -219,14 +225,23 @@ async def _keep(
     spools: tuple[Path, ...], whole: str, call: Call, tool: str, redactor: Redacts, results: ResultStore
 ) -> _Kept:
     """Store the full output; spool files hold more than the text does and are deleted afterwards."""
-    owner = {"session": call.session, "principal": call.principal, "call_id": call.id, "tool": tool}
+    session, principal = call.session, call.principal
+    owner = {"session": session, "principal": principal, "call_id": call.id, "tool": tool}
     try:
         names = [await results.put_file(spool, redact=redactor.text, **owner) for spool in spools]
         names = names or [await results.put(whole, **owner)]
+        sizes = [await results.get(n, session=session, principal=principal, limit=1, max_chars=1) for n in names]
     except GeodeError as error:
         return _Kept("", f"The full output could not be kept: {error.message}. ")
     finally:
         for spool in spools:
             spool.unlink(missing_ok=True)
-    size = f" ({whole.count(chr(10)) + 1:,} lines, {len(whole):,} characters)" if not spools else ""
-    return _Kept(f"result:{names[0]}", f"Full output: {', '.join(f'result:{n}' for n in names)}{size}. ")
+    lines, chars = sum(size.total_lines for size in sizes), sum(size.total_chars for size in sizes)
+    where = f"Full output: {', '.join(f'result:{n}' for n in names)} ({lines:,} lines, {chars:,} characters). "
+    return _Kept(f"result:{names[0]}", where, lines, chars)
+
+
+def _left_out(kept: _Kept, head: str, tail: str) -> tuple[int, int]:
+    """Lines and characters of the stored full output that neither its head nor its tail shows."""
+    lines = kept.lines - 1 - head.count("\n") - tail.count("\n")
+    return max(0, lines), max(0, kept.chars - len(head) - len(tail))

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 from ..core.errors import SandboxUnavailable
+from ..core.messages import Text
 from ..core.ports import Captured, ProcessRunner
 from ..tools.tool import ToolContext
 
-__all__ = ["PACKAGE", "needed_runner", "python_argv", "python_env", "whole_output"]
+__all__ = ["PACKAGE", "needed_runner", "python_argv", "python_env", "shown_blocks", "whole_output"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 """Where the child finds this package; bound read-only."""
@@ -23,6 +24,16 @@ def whole_output(captured: Captured) -> bytes:
         return captured.spool.read_bytes()
     finally:
         captured.spool.unlink(missing_ok=True)
+
+
+def shown_blocks(printed: str, said: str, spools: tuple[Path, ...]) -> str | tuple[Text, ...]:
+    """The content of a result: what a process printed and what is said about it.
+
+    They are blocks of their own when spool files hold all that was printed: the gate then knows
+    which part of the content is in them.
+    """
+    parts = tuple(Text(part) for part in (printed, said) if part)
+    return parts if spools else "\n".join(part.text for part in parts)
 
 
 def python_argv(module: str, *arguments: str) -> tuple[str, ...]:

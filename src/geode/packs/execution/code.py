@@ -16,7 +16,7 @@ from ...core.effects import Effect
 from ...core.messages import SideEffects
 from ...core.ports import Captured, Limits, ProcessOutcome, ProcessSpec
 from ...tools.tool import FunctionTool, ToolContext, ToolOutput, Touch, tool
-from ..process import PACKAGE, needed_runner, python_argv, python_env
+from ..process import PACKAGE, needed_runner, python_argv, python_env, shown_blocks
 from .interpreter import installed
 from .shell import describe_end, spools_of
 
@@ -131,6 +131,7 @@ def _shown(outcome: ProcessOutcome, report: dict[str, Any] | None, timeout: floa
         parts.append(outcome.stdout.text.rstrip("\n"))
     if outcome.stderr.text.strip():
         parts.append(f"[stderr]\n{outcome.stderr.text.strip()}")
+    printed, parts = parts, []
     facts: dict[str, Any] = {"ok": ok, "duration_ms": round(outcome.duration_ms, 1)}
     if report and "value" in report:
         cut = report["value_chars"] - len(report["value"])
@@ -145,8 +146,9 @@ def _shown(outcome: ProcessOutcome, report: dict[str, Any] | None, timeout: floa
         parts.append(f"[Python did not come to its end: {describe_end(outcome, timeout)}]")
         if outcome.hint:
             parts.append(f"Hint: {outcome.hint}")
+    content = shown_blocks("\n".join(printed), "\n".join(parts), spools_of(outcome))
     return ToolOutput(
-        content="\n".join(parts) or "(no output; the last line has no value)",
+        content=content or "(no output; the last line has no value)",
         structured=facts,
         failed=not ok,
         side_effects=SideEffects.UNKNOWN if outcome.stopped or report is None else None,

@@ -14,7 +14,7 @@ from ...core.messages import SideEffects
 from ...core.ports import Limits, ProcessOutcome, ProcessSpec
 from ...tools.tool import ToolContext, ToolOutput, Touch, tool
 from ..access import kind_of_path
-from ..process import needed_runner
+from ..process import needed_runner, shown_blocks
 
 __all__ = ["describe_end", "shell_exec", "spools_of"]
 
@@ -118,11 +118,8 @@ def spools_of(outcome: ProcessOutcome) -> tuple[Path, ...]:
 
 def _shown(outcome: ProcessOutcome, timeout: float) -> ToolOutput:
     output = outcome.stdout
-    # The output comes first: line numbers of a stored full output are those of the shown one.
-    lines = [output.text.rstrip("\n") if output.text.strip() else "(no output)"]
-    lines.append(f"[{describe_end(outcome, timeout)}]")
-    if outcome.hint:
-        lines.append(f"[Hint: {outcome.hint}]")
+    text = output.text.rstrip("\n") if output.text.strip() else "(no output)"
+    end = f"[{describe_end(outcome, timeout)}]" + (f"\n[Hint: {outcome.hint}]" if outcome.hint else "")
     failed = outcome.exit_code != 0
     facts = {
         "exit_code": outcome.exit_code,
@@ -134,7 +131,7 @@ def _shown(outcome: ProcessOutcome, timeout: float) -> ToolOutput:
         "duration_ms": round(outcome.duration_ms, 1),
     }
     return ToolOutput(
-        content="\n".join(lines),
+        content=shown_blocks(text, end, spools_of(outcome)),
         structured=facts,
         failed=failed,
         side_effects=SideEffects.UNKNOWN if outcome.stopped or outcome.exit_code is None else None,
