@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from geode.containment.sandbox.select import select_backend
 from geode.core.effects import Origin
 from geode.core.errors import SandboxUnavailable
 from geode.core.messages import Status, ToolResult
+from geode.gate.gate import Gate
 from geode.packs.skills import skill_tools
 from geode.runtime import GeodeRuntime
 from geode.skills import SkillLibrary, SkillRights
@@ -214,3 +216,32 @@ async def test_R63_pre_approval_works_within_the_policy_only(desk: Desk) -> None
     assert (await desk("shell_exec", command=f"{command}; rm -rf ~")).status is Status.DENIED
     desk.rights.release("s")
     assert (await desk("shell_exec", command=command)).status is not Status.OK
+
+
+async def test_R63_tools_restricts_at_the_gate_until_the_person_speaks(shelf: Shelf) -> None:
+    shelf.mine("demo", text_of(tools="read_file, Grep"))
+    (shelf.project / "a.txt").write_text("content")
+    library = shelf.open()
+    rights = SkillRights(library)
+    runtime = GeodeRuntime.create(shelf.project, shelf.home, tools=skill_tools(library, rights), servers=False)
+    # What the composition root does with `GateParts.restrict`.
+    gate = Gate(replace(runtime.gate._parts, restrict=rights.restriction))  # pyright: ignore[reportPrivateUsage]
+
+    async def call(tool: str, **arguments: Any) -> ToolResult:
+        return await gate.call(runtime.make_call(tool, arguments, origin=Origin.MODEL, session="s"))
+
+    async with runtime:
+        assert (await call("write_file", path="b.txt", content="x")).status is Status.OK
+        pending = gate.begin(
+            runtime.make_call("write_file", {"path": "c.txt", "content": "x"}, origin=Origin.MODEL, session="s")
+        )
+        await call("skill_read", name="demo")
+        late = await gate.finish(pending)
+        assert late.status is Status.DENIED, "a call that was judged before the activation is judged again"
+        denied = await call("write_file", path="b.txt", content="y")
+        assert denied.status is Status.DENIED
+        assert "the skill demo restricts tools" in denied.text
+        assert (await call("read_file", path="a.txt")).status is Status.OK
+        rights.release("s")
+        assert (await call("write_file", path="d.txt", content="y")).status is Status.OK
+    assert not (shelf.project / "c.txt").exists()

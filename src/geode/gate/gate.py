@@ -63,6 +63,7 @@ class GateParts:
         runner, http: ports of the tools; None when not available.
         clock: time.
         events: where every stage is told.
+        restrict: what denies a call beside the policies (the tool list of an active skill), or None.
     """
 
     registry: ToolRegistry
@@ -78,6 +79,7 @@ class GateParts:
     events: EventBus
     runner: ProcessRunner | None = None
     http: Http | None = None
+    restrict: Callable[[Call], TraceStep | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +117,14 @@ class Gate:
         self.emit(CallStarted(call))
         workspace = self._parts.workspace_for(call.cwd)
         resolved = resolve(call, self._parts.registry, self._parts.policy, workspace)
+        resolved = replace(resolved, verdict=self._restricted(resolved.call, resolved.verdict))
         self.emit(CallDecided(resolved.call, resolved.verdict))
         return Pending(resolved=resolved, workspace=workspace)
+
+    def _restricted(self, call: Call, verdict: Verdict) -> Verdict:
+        """The verdict, denied when something beside the policies restricts the call."""
+        step = self._parts.restrict(call) if self._parts.restrict is not None else None
+        return verdict if step is None else replace(verdict, decision=Decision.DENY, trace=(*verdict.trace, step))
 
     async def finish(self, pending: Pending) -> ToolResult:
         """Ask what must be asked, run, shape and record."""
@@ -177,7 +185,7 @@ class Gate:
         if now is None or now.status != "active" or now.digest != entry.digest:
             step = TraceStep("pin", Decision.DENY, f"{entry.name} was changed or withdrawn while the call waited")
             return replace(cleared, decision=Decision.DENY, trace=(*cleared.trace, step))
-        verdict = judge(resolved.call, now, self._parts.policy, workspace)
+        verdict = self._restricted(resolved.call, judge(resolved.call, now, self._parts.policy, workspace))
         return verdict if verdict.decision.rank > resolved.verdict.decision.rank else None
 
     async def _run(
