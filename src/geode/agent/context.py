@@ -17,7 +17,8 @@ from ..discovery.deferral import resident
 from ..models.model import Profile, Request
 from ..tools.formats import Toolset
 from ..tools.registry import ToolRegistry
-from .history import mend
+from .compaction import estimate_tokens
+from .history import mend, problems
 
 __all__ = ["Activated", "Context", "Skills", "base_prompt", "fill_prompt"]
 
@@ -56,6 +57,48 @@ def fill_prompt(base: str, skills: str, suffix: str = "") -> str:
     return f"{text.rstrip()}\n\n{suffix.strip()}\n" if suffix.strip() else text
 
 
+class _Ready:
+    """The messages that were sent, with their form on the wire and the tokens up to each.
+
+    Messages are immutable, so the same object needs no second look. Validity is local to a turn
+    and its results, so a valid tail after a valid beginning makes a valid whole.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.wire: list[Message] = []
+        self.tokens: list[int] = [0]
+
+    def common(self, messages: Sequence[Message]) -> int:
+        """How many messages at the beginning are those known here."""
+        count = 0
+        for mine, given in zip(self.messages, messages, strict=False):
+            if mine is not given:
+                break
+            count += 1
+        return count
+
+    def new(self, messages: Sequence[Message]) -> list[Message]:
+        """What has to be added to stand for `messages`; forgets everything when they do not go on from here."""
+        known = len(self.messages)
+        tail = list(messages[known:])
+        goes_on = known > 0 and self.common(messages) == known and self.messages[-1].role is not Role.ASSISTANT
+        if goes_on and (not tail or tail[0].role is Role.ASSISTANT) and not problems([_START, *tail]):
+            return tail
+        self.messages, self.wire, self.tokens = [], [], [0]
+        return mend(messages)
+
+    def add(self, messages: Sequence[Message], wire: Sequence[Message]) -> None:
+        """Add messages with their form on the wire."""
+        self.messages += messages
+        self.wire += wire
+        for message in messages:
+            self.tokens.append(self.tokens[-1] + estimate_tokens([message]))
+
+
+_START = Message.user("…")
+
+
 class Context:
     """Makes requests of one session. The tools a request carries are settled when it is made.
 
@@ -85,11 +128,22 @@ class Context:
         self._tools: tuple[dict[str, Any], ...] = tuple(tools)
         self._system = system
         self._session = session
+        self._ready = _Ready()
 
     def request(self, messages: Sequence[Message]) -> Request:
-        """The request for the next turn; the history is made valid first."""
-        sent = tuple(self._on_the_wire(m) for m in mend(messages))
+        """The request for the next turn; the history is made valid first.
+
+        What was sent before is not worked on again: a turn costs what is new.
+        """
+        new = self._ready.new(messages)
+        self._ready.add(new, [self._on_the_wire(m) for m in new])
+        sent = tuple(self._ready.wire)
         return Request(system=self._system, messages=sent, tools=self._tools, session=self._session)
+
+    def tokens(self, messages: Sequence[Message]) -> int:
+        """A rough count of a history; see `compaction.estimate_tokens`."""
+        known = self._ready.common(messages)
+        return self._ready.tokens[known] + estimate_tokens(messages[known:])
 
     def original(self, call: ToolCall) -> ToolCall:
         """A model's call under the tool's own name and argument keys, lone surrogates replaced (case R05)."""

@@ -270,7 +270,7 @@ class AgenticLoop:
     async def _make_room(self, run: _Run) -> None:
         """Compact a history that fills most of the context window."""
         profile = self._parts.model.profile
-        before = estimate_tokens(self.session.messages)
+        before = self._context.tokens(self.session.messages)
         if before < 0.8 * (profile.context_tokens - profile.output_tokens) - len(self.system) / 3.5:
             return
         made = await compact(self.session.messages, self._parts.model, self.system, self._parts.registry)

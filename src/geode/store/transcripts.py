@@ -63,7 +63,7 @@ class Transcripts:
                     fix="another process has continued this session: resume it again from its stored state",
                 )
 
-        await self._db.write(work)
+        await self._db.write(work, brief=True)
 
     async def load(self, session: str, *, after: int = -1) -> list[dict[str, Any]]:
         """The messages with numbers above `after` in order; empty for an unknown session."""
