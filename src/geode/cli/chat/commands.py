@@ -86,10 +86,11 @@ async def cli(talk: Chat, command: str, words: Iterable[str]) -> None:
         raise
 
 
-async def _look_again(talk: Chat) -> None:
-    """Notice what a command has added or removed; the model is told with the next message."""
+async def _change(talk: Chat, command: str, words: Iterable[str]) -> None:
+    """Run a command that may add or remove tools or skills; the model is told with the next message."""
     runtime = talk.runtime
     before = set(runtime.registry.names())
+    await cli(talk, command, words)
     if runtime.hub is not None:
         await runtime.hub.refresh()
     talk.loop.refresh_tools()
@@ -103,8 +104,7 @@ async def _look_again(talk: Chat) -> None:
 
 async def skills(talk: Chat, words: list[str]) -> None:
     """`/skills …`, as `geode skills …`."""
-    await cli(talk, "skills", words or ["list"])
-    await _look_again(talk)
+    await _change(talk, "skills", words or ["list"])
 
 
 async def mcp(talk: Chat, words: list[str]) -> None:
@@ -114,8 +114,7 @@ async def mcp(talk: Chat, words: list[str]) -> None:
         columns = ["name", "state", "tools", "last_error"]
         render.table(columns, [[s.get(c) for c in columns] for s in states], empty="no MCP server is declared")
         return
-    await cli(talk, "mcp", words)
-    await _look_again(talk)
+    await _change(talk, "mcp", words)
 
 
 async def tools(talk: Chat, words: list[str]) -> None:
