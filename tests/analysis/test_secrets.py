@@ -414,3 +414,12 @@ def test_any_text_is_handled_and_a_known_secret_never_stays(text: str) -> None:
 
 def test_positions_hold_when_lower_case_is_longer() -> None:
     assert plain.text("İİİİ password=hunter22 ok") == "İİİİ password=[redacted:password] ok"
+
+
+def test_remembered_clean_texts_change_nothing_and_do_not_pile_up() -> None:
+    redactor = Redactor(["hunter2-hunter2"])
+    for number in range(10_000):
+        assert redactor.text(f"plain text {number}") == f"plain text {number}"
+        assert redactor.text("it is hunter2-hunter2") == "it is [redacted:known]"
+    assert len(redactor._clean) <= 4096
+    assert not any("hunter2" in text for text in redactor._clean)
