@@ -193,7 +193,7 @@ def test_the_slash_commands_of_the_contract_are_one_table_and_each_answers(place
             "/policy check shell_exec": "allow",
             "/policy command 'rm -rf ~'": "deny",
             "/audit": "read_file",
-            "/model": "128,000 tokens",
+            "/model": "tokens, at most",
             "/context": "results of tools",
             "/cost": "written",
             "/hlep": "did you mean /help?",

@@ -64,4 +64,4 @@ def test_every_public_name_is_there_and_typed_where_it_lives() -> None:
         assert getattr(geode, name) is not None, name
     assert set(geode.__all__) <= set(dir(geode))
     with pytest.raises(AttributeError, match="no_such_name"):
-        geode.no_such_name
+        _ = geode.no_such_name

@@ -159,7 +159,7 @@ async def model(talk: Chat, words: list[str]) -> None:
         await close(before)
     profile = talk.model.profile
     price = profile.price
-    money = f"${price.input:g} / ${price.output:g} per million tokens read / written" if price else "price not known"
+    money = f"${price.input:g} / ${price.output:g} per million tokens read / written" if price else "not known"
     rows(
         talk,
         [
