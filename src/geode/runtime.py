@@ -20,7 +20,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .agent.context import Skills
 from .agent.loop import AgenticLoop, Limits, LoopParts
 from .agent.media import MediaFitter
 from .agent.session import Session
@@ -43,7 +42,11 @@ from .gate.record import Recorder
 from .mcp.hub import Hub
 from .models.model import Model
 from .packs import builtin_tools
+from .packs.skills import skill_tools
 from .policy.engine import PolicyEngine, Question
+from .skills.conversation import ConversationSkills
+from .skills.library import SkillLibrary, open_library
+from .skills.rights import SkillRights
 from .store.approvals import Approvals
 from .store.audit import AuditLog
 from .store.database import Database
@@ -86,21 +89,31 @@ class RuntimeParts:
     idempotency: Idempotency
     housekeeping: Housekeeping
     events: EventBus
+    skills: SkillLibrary
+    rights: SkillRights
     hub: Hub | None
 
     @classmethod
     def build(
-        cls, settings: Settings, database: Database, registry: ToolRegistry, trust: TrustStore | None
+        cls, settings: Settings, database: Database, registry: ToolRegistry, trust: TrustStore, *, servers: bool
     ) -> RuntimeParts:
-        """Make the parts; `trust` None leaves MCP servers out."""
+        """Make the parts; without `servers` MCP servers are left alone."""
         redactor = Redactor(known_secrets(os.environ))
         events = EventBus()
         registry.subscribe(events.emit)
-        hub = Hub(settings, trust, registry, events.emit, redact=redactor.text) if trust is not None else None
+        hub = Hub(settings, trust, registry, events.emit, redact=redactor.text) if servers else None
         audit, results, approvals = AuditLog(database, settings.home), Results(database), Approvals(database)
         idempotency = Idempotency(database)
+        policy = PolicyEngine.from_settings(settings)
+        skills = open_library(settings.project, settings.home, trusted=lambda: trust.state(settings.project).trusted)
         return cls(
-            policy=PolicyEngine.from_settings(settings),
+            policy=policy,
+            skills=skills,
+            rights=SkillRights(
+                skills,
+                exists=lambda name: registry.find(name) is not None,
+                liftable=policy.default_rules.__contains__,
+            ),
             search=ToolSearch(registry, unavailable=lambda: _not_searched(hub)),
             audit=audit,
             results=results,
@@ -152,7 +165,7 @@ def _gate_parts(
             clock=clock,
             redactor=parts.redactor,
             approver=approver,
-            judges=judges,
+            judges=(parts.rights, *judges),
             timeout=settings.approval_timeout,
         ),
         recorder=Recorder(parts.audit, parts.redactor),
@@ -165,6 +178,7 @@ def _gate_parts(
         events=parts.events,
         runner=parts.runner,
         http=GuardedClient(),
+        restrict=parts.rights.restriction,
     )
 
 
@@ -181,7 +195,7 @@ def _register(
         return may_see
 
     search = tool_search_tool(parts.search, registry, visible=visible)
-    registry.replace_source("builtin", [search, *builtin_tools()])
+    registry.replace_source("builtin", [search, *builtin_tools(), *skill_tools(parts.skills, parts.rights)])
     if trusted:
         registry.replace_source("definitions", load_definitions(settings.project))
     for tool in tools:
@@ -199,7 +213,7 @@ class GeodeRuntime:
         workspace: guarded files of the project.
         hub: connections to MCP servers; None when created with `servers=False`.
         housekeeping: deletes what is older than the settings keep.
-        skills: the skill library that agents of this runtime get, or None.
+        skills, rights: the skill library, and what active skills change about permissions.
     """
 
     def __init__(
@@ -218,7 +232,8 @@ class GeodeRuntime:
         self.hub = parts.hub
         self.redactor = parts.redactor
         self.transcripts = Transcripts(database)
-        self.skills: Skills | None = None
+        self.skills = parts.skills
+        self.rights = parts.rights
         self._database = database
         self.housekeeping = parts.housekeeping
 
@@ -259,7 +274,7 @@ class GeodeRuntime:
         settings = load_settings(root, home_dir, trusted=trusted, overrides=more)
         database = Database.open(settings.database_url, home=home_dir)
         registry = ToolRegistry()
-        parts = RuntimeParts.build(settings, database, registry, trust if servers else None)
+        parts = RuntimeParts.build(settings, database, registry, trust, servers=servers)
         gate = Gate(_gate_parts(settings, registry, parts, approver, judges))
         _register(settings, registry, parts, gate, trusted, tools)
         return cls(settings, database, registry, gate, parts)
@@ -342,7 +357,7 @@ class GeodeRuntime:
             make_call=make_call,
             visible=visible,
             fit=MediaFitter(model.profile, self.settings.home / "media" / conversation.id).fit,
-            skills=self.skills,
+            skills=ConversationSkills(self.skills, self.rights, conversation.id),
             prompt=prompt,
             suffix="\n\n".join(filter(None, (_place(self.settings), suffix))),
             residents=residents,

@@ -401,3 +401,24 @@ def test_the_loop_is_readable_in_one_file() -> None:
     import geode.agent.loop as module
 
     assert len(Path(module.__file__).read_text("utf-8").splitlines()) < 400
+
+
+async def test_E17_a_skill_added_in_a_conversation_is_used_in_the_next_turn_and_the_prefix_stays(
+    make: Any, home: Path
+) -> None:
+    runtime = make(tools=TOOLS)
+    model = ScriptedModel(["hello", [call("skill_read", name="brew")], "brewed"], validate=valid)
+    loop = await runtime.agent(model)
+    await loop.run("hello")
+    folder = home / "skills" / "brew"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(
+        '---\nname: brew\ndescription: Make tea. Triggers: "tea"\n---\nBoil the water first.\n', "utf-8"
+    )
+    outcome = await loop.run("make some tea")
+    first, second, third = model.requests
+    assert outcome.answer == "brewed" and [c["status"] for c in outcome.calls] == ["ok"]
+    assert "brew" in second.messages[-1].text and "Boil the water" in second.messages[-1].text
+    assert "Boil the water first." in third.messages[-1].results[0].text
+    assert first.system == second.system == third.system and first.tools == second.tools
+    assert second.messages[: len(first.messages)] == first.messages

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from geode.config.settings import SandboxSettings
+from geode.config.trust import TrustStore
 from geode.containment.sandbox.select import select_backend
 from geode.core.effects import Origin
 from geode.core.errors import SandboxUnavailable
 from geode.core.messages import Status, ToolResult
-from geode.gate.gate import Gate
-from geode.packs.skills import skill_tools
 from geode.runtime import GeodeRuntime
 from geode.skills import SkillLibrary, SkillRights
 from geode.testing import ScriptedApprover
@@ -29,13 +26,11 @@ class Desk:
 
     def __init__(self, shelf: Shelf) -> None:
         self.shelf = shelf
-        self.library: SkillLibrary = shelf.open()
         self.approver = ScriptedApprover()
-        self.rights = SkillRights(self.library.registry)
-        self.runtime = GeodeRuntime.create(
-            shelf.project, shelf.home, tools=skill_tools(self.library, self.rights), judges=(self.rights,),
-            approver=self.approver, servers=False,
-        )  # fmt: skip
+        self.trust = TrustStore(shelf.home)
+        self.runtime = GeodeRuntime.create(shelf.project, shelf.home, approver=self.approver, servers=False)
+        self.library: SkillLibrary = self.runtime.skills
+        self.rights: SkillRights = self.runtime.rights
 
     async def __call__(
         self, tool: str, /, *, session: str = "s", origin: Origin = Origin.MODEL, **arguments: Any
@@ -135,6 +130,7 @@ async def test_R38_a_script_of_the_skill_runs_and_never_the_projects(desk: Desk,
     (desk.shelf.project / "scripts").mkdir()
     (desk.shelf.project / "scripts" / "hello.sh").write_text("echo WRONG")
     (desk.shelf.project / "scripts" / "other.sh").write_text("echo WRONG")
+    desk.trust.trust(desk.shelf.project)
     result = await desk("skill_run", name="demo", script="scripts/hello.sh", args=["a b; echo x"])
     assert result.status is Status.OK, result.text
     assert "skill:a b; echo x:project" in result.text
@@ -180,14 +176,10 @@ async def test_caution_asks_before_its_scripts_run(desk: Desk) -> None:
 
 
 async def test_a_project_skill_that_changed_after_trust_is_not_run(shelf: Shelf) -> None:
-    from geode.config.trust import TrustStore
-    from geode.skills import open_library
-
     shelf.theirs("demo", None, x_DOT_sh="echo ran")
     store = TrustStore(shelf.home)
     store.trust(shelf.project)
-    library = open_library(shelf.project, shelf.home, trusted=lambda: store.state(shelf.project).trusted)
-    runtime = GeodeRuntime.create(shelf.project, shelf.home, tools=skill_tools(library), servers=False)
+    runtime = GeodeRuntime.create(shelf.project, shelf.home, servers=False)
     async with runtime:
         (shelf.project / ".claude/skills/demo/x.sh").write_text("echo evil")
         result = await runtime.call("skill_run", {"name": "demo", "script": "x.sh"}, origin=Origin.MODEL)
@@ -199,7 +191,6 @@ async def test_files_that_nothing_can_run_are_refused(desk: Desk) -> None:
     needs_sandbox()
     desk.shelf.mine("demo", None, notes_DOT_txt="x")
     assert "how to run" in (await desk("skill_run", name="demo", script="notes.txt")).text
-    assert [n for n in os.listdir("/tmp") if n.startswith("geode-skill-")] == []
 
 
 # ---------------------------------------------------------------- rights at the gate
@@ -221,11 +212,8 @@ async def test_R63_pre_approval_works_within_the_policy_only(desk: Desk) -> None
 async def test_R63_tools_restricts_at_the_gate_until_the_person_speaks(shelf: Shelf) -> None:
     shelf.mine("demo", text_of(tools="read_file, Grep"))
     (shelf.project / "a.txt").write_text("content")
-    library = shelf.open()
-    rights = SkillRights(library)
-    runtime = GeodeRuntime.create(shelf.project, shelf.home, tools=skill_tools(library, rights), servers=False)
-    # What the composition root does with `GateParts.restrict`.
-    gate = Gate(replace(runtime.gate._parts, restrict=rights.restriction))  # pyright: ignore[reportPrivateUsage]
+    runtime = GeodeRuntime.create(shelf.project, shelf.home, servers=False)
+    rights, gate = runtime.rights, runtime.gate
 
     async def call(tool: str, **arguments: Any) -> ToolResult:
         return await gate.call(runtime.make_call(tool, arguments, origin=Origin.MODEL, session="s"))

@@ -7,7 +7,7 @@ provider has cached stays valid; what is added live is announced in an appended 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -26,12 +26,13 @@ PLACEHOLDER = "{skill_context}"
 NO_SKILLS = "No skills loaded."
 
 
-@dataclass(frozen=True, slots=True)
-class Activated:
+class Activated(Protocol):
     """A skill that the person's words called up: its name and the text the model gets."""
 
-    name: str
-    text: str
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
 
 
 class Skills(Protocol):
@@ -43,6 +44,10 @@ class Skills(Protocol):
 
     def activate(self, text: str) -> Sequence[Activated]:
         """Skills whose triggers stand in `text`."""
+        ...
+
+    def news(self) -> str:
+        """What changed since the block was made or the last call; "" when nothing did."""
         ...
 
 

@@ -237,9 +237,12 @@ class AgenticLoop:
 
     async def _hear(self, text: str) -> None:
         """The person's words, marked, with the skills they call up."""
+        skills = self._parts.skills
+        activated = skills.activate(text) if skills else ()
+        self._notice_skills()
         parts = [*self._announcements, f"[FROM_USER]\n{text}"]
         self._announcements.clear()
-        for skill in self._parts.skills.activate(text) if self._parts.skills else ():
+        for skill in activated:
             parts.append(f"[GEODE] Skill {skill.name} fits these words.\n{skill.text}")
             self._emit(Notice(self.session.id, f"skill {skill.name} activated"))
         await self.session.add(Message.user("\n\n".join(parts)))
@@ -263,9 +266,14 @@ class AgenticLoop:
         if cut:
             self._announcements.append(_CUT.format(names=_listed(cut)))
         self.refresh_tools()
+        self._notice_skills()
         if self._announcements:
             await self.session.add(Message.user("\n".join(self._announcements)))
             self._announcements.clear()
+
+    def _notice_skills(self) -> None:
+        if self._parts.skills and (news := self._parts.skills.news()):
+            self._announcements.append(f"[GEODE] {news}")
 
     async def _make_room(self, run: _Run) -> None:
         """Compact a history that fills most of the context window."""

@@ -67,6 +67,7 @@ class Session:
     redactor: Redacts
     messages: list[Message] = field(default_factory=list[Message])
     _next: int = 0
+    _unsettled: list[ToolResult] = field(default_factory=list[ToolResult])
 
     @classmethod
     async def open(cls, transcript: Transcript, redactor: Redacts, *, id: str = "") -> Session:
@@ -88,9 +89,11 @@ class Session:
     async def save_result(self, result: ToolResult) -> None:
         """Store one result of the current turn; `settle` adds them to the history when all are there."""
         await self._store({"kind": "result", "result": result.to_json()})
+        self._unsettled.append(result)
 
     def settle(self, results: Sequence[ToolResult]) -> None:
         """Append the results of the current turn, which are stored already."""
+        self._unsettled.clear()
         if results:
             self.messages.append(Message(Role.TOOL, results=tuple(results)))
 
@@ -100,7 +103,8 @@ class Session:
         await self._store({"kind": "compacted", "messages": [m.to_json() for m in messages]})
 
     def repair(self) -> None:
-        """Make the history valid after an interruption."""
+        """Make the history valid after an interruption; results that were there by then are kept."""
+        self.settle(tuple(self._unsettled))
         self.messages = mend(self.messages)
 
     async def _store(self, entry: Mapping[str, Any]) -> None:

@@ -24,12 +24,17 @@ def known_tools(settings: Settings) -> ToolRegistry:
     """
     from ..discovery import ToolSearch, tool_search_tool
     from ..packs import builtin_tools
+    from ..packs.skills import skill_tools
+    from ..skills.library import open_library
+    from ..skills.rights import SkillRights
     from ..tools.definitions import load_definitions
     from ..tools.registry import ToolRegistry
 
     registry = ToolRegistry()
     search = tool_search_tool(ToolSearch(registry), registry, visible=_all_visible)
-    registry.replace_source("builtin", [search, *builtin_tools()])
+    library = open_library(settings.project, settings.home, trusted=settings.trusted)
+    skills = skill_tools(library, SkillRights(library))
+    registry.replace_source("builtin", [search, *builtin_tools(), *skills])
     if settings.trusted:
         registry.replace_source("definitions", load_definitions(settings.project))
     _add_servers(settings, registry)

@@ -70,6 +70,7 @@ def parts_of(runtime: GeodeRuntime, requested: frozenset[str] = frozenset()) -> 
         subscribe=runtime.subscribe,
         visible=_visible(runtime, wanted),
         redact=runtime.redactor.json,
+        skills=runtime.skills,
     )
 
 

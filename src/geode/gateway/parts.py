@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..core.events import EventSink
 from ..core.ports import Caller
+from ..skills.library import SkillLibrary
 from ..tools.registry import ToolRegistry
 from .consent import ApprovalDesk
 
@@ -46,6 +47,7 @@ class GatewayParts:
         visible: tool name -> may this mode use it at all; others are not listed.
         ask_seconds: how long a client's person has for an answer.
         redact: applied to what a person is shown of the arguments.
+        skills: skills to offer over MCP, or None.
     """
 
     registry: ToolRegistry
@@ -59,3 +61,4 @@ class GatewayParts:
     visible: Callable[[str], bool] = _everything
     ask_seconds: float = 300.0
     redact: Callable[[Any], Any] = _unchanged
+    skills: SkillLibrary | None = None

@@ -27,6 +27,7 @@ from .parts import GatewayParts
 from .progress import ProgressBoard
 from .results import error_result, text_result, to_call_result, with_text
 from .sessions import ClientSession, Sessions, is_modern
+from .skills import SkillsOverMcp
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -90,6 +91,8 @@ class Gateway:
             on_subscriptions_listen=ListenHandler(self._bus),
         )
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
+        if self.parts.skills is not None:
+            SkillsOverMcp(self.parts.skills).attach(server)
         return server
 
     # ------------------------------------------------------------ life

@@ -127,6 +127,11 @@ class PolicyEngine:
         """All known modes."""
         return self.chain.modes
 
+    @property
+    def default_rules(self) -> frozenset[str]:
+        """Names under which the package's own rules stand in a trace; all others are the person's or a project's."""
+        return frozenset({"no-rule", *(r.name for r in self.rules if r.layer == "default")})
+
     # ------------------------------------------------------------ evaluation
 
     def evaluate(self, question: Question) -> Verdict:
