@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,21 @@ async def test_R21_only_noise_is_an_error_that_quotes_it(bench: Bench, started) 
     with pytest.raises(ServerUnavailable, match=r"within 2 s.*Downloading 1 of 900"):
         await hub.discover("raw")
     await until(lambda: hub.status()[0]["state"] == "failed")
+
+
+async def test_R65_a_secret_of_the_servers_own_entry_is_not_shown_when_it_tells_it(
+    bench: Bench, started: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "zq8-Sentinel-7YtR4wXk2"
+    monkeypatch.setenv("PLAIN_VARIABLE", secret)
+    names = ("KEY_OF_THE_TEST", "API_KEY")
+    bench.declare("raw", "raw.py", "tells", env=dict.fromkeys(names, "${PLAIN_VARIABLE}"))
+    hub = await started()
+    with pytest.raises(ServerUnavailable) as caught:
+        await hub.discover("raw")
+    assert "is no good" in caught.value.message and secret not in caught.value.message
+    row = hub.status()[0]
+    assert "is no good" in row["stderr_tail"] and secret not in str(row)
 
 
 async def test_R09_a_slow_server_joins_when_it_is_ready(bench: Bench, started) -> None:

@@ -32,6 +32,13 @@ async def test_the_first_result_stays(keys: Idempotency) -> None:
     assert (await keys.begin("k", "p", "d")).result == {"n": 1}
 
 
+async def test_R65_the_key_itself_is_not_stored_and_may_be_long(keys: Idempotency, place: Place) -> None:
+    key = "sentinel " * 20_000
+    assert (await keys.begin(key, "p", "d")).state == "new"
+    assert (await keys.begin(key, "p", "d")).state == "unknown"
+    assert all(b"sentinel" not in f.read_bytes() for f in place.home.rglob("*") if f.is_file())
+
+
 async def test_a_key_used_for_another_call_is_a_mismatch(keys: Idempotency) -> None:
     await keys.begin("k", "p", "d")
     assert (await keys.begin("k", "p", "other")).state == "mismatch"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from urllib.parse import quote, quote_plus
 
 from .patterns import FORMATS, KEY_WORDS, Format, field_kind, field_words
 
-__all__ = ["Redactor", "StreamRedactor", "known_secrets"]
+__all__ = ["Redactor", "StreamRedactor", "environment_redactor", "known_secrets"]
 
 Span = tuple[int, int, str]
 
@@ -229,6 +230,11 @@ class Redactor:
     def stream(self) -> StreamRedactor:
         """For text that arrives in pieces: nothing leaves before its line is whole."""
         return StreamRedactor(self)
+
+
+def environment_redactor() -> Redactor:
+    """A redactor that knows the secrets in this process's environment."""
+    return Redactor(known_secrets(os.environ))
 
 
 class StreamRedactor:

@@ -172,12 +172,12 @@ def _unexpected(error: Exception, words: Sequence[str]) -> GeodeError:
     details = "".join(traceback.format_exception(error))
     text = f"geode {' '.join(words)}\n\n{details}"
     try:
-        from ..analysis.secrets import Redactor
+        from ..analysis.secrets import environment_redactor
         from ..core.call import new_id
 
         folder = _log_folder(words)
         path = folder / f"{new_id('error')}.log"
-        data = Redactor().text(text).encode("utf-8", "replace")
+        data = environment_redactor().text(text).encode("utf-8", "replace")
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.write(handle, data)

@@ -63,32 +63,38 @@ class Recorder:
             "arguments": _clip(self._redactor.json(dict(call.arguments))),
             "arguments_sha256": hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest(),
             "arguments_chars": len(raw),
-            "cwd": str(call.cwd),
+            "cwd": self._redactor.text(str(call.cwd)),
         }
         if call.intent:
             body["intent"] = self._redactor.text(call.intent)[:_MAX_STRING]
         if call.taint:
             body["taint"] = sorted(call.taint)
         if call.idempotency_key:
-            body["idempotency_key"] = call.idempotency_key
+            body["idempotency_key"] = self._redactor.text(call.idempotency_key)
         if verdict is not None:
             body["verdict"] = self._redactor.json(verdict.to_json())
         return body
 
-    @staticmethod
     def _record(
-        kind: Kind, call: Call, status: str, side_effects: SideEffects, duration_ms: float, body: Mapping[str, Any]
+        self,
+        kind: Kind,
+        call: Call,
+        status: str,
+        side_effects: SideEffects,
+        duration_ms: float,
+        body: Mapping[str, Any],
     ) -> AuditRecord:
+        named = self._redactor.text  # a caller may have put anything where a name belongs
         return AuditRecord(
             kind=kind,
             call_id=call.id,
-            tool=call.tool,
+            tool=named(call.tool),
             principal=call.principal,
             origin=call.origin.value,
-            session=call.session,
+            session=named(call.session),
             parent=call.parent,
-            mode=call.mode,
-            node=call.node,
+            mode=named(call.mode),
+            node=None if call.node is None else named(call.node),
             status=status,
             side_effects=side_effects.value,
             duration_ms=duration_ms,

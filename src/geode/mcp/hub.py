@@ -268,10 +268,10 @@ class Hub:
         known = self._known.get(task.config.name)
         if known is None:
             return
-        known.last_stderr = self._redact(task.stderr_tail)
+        known.last_stderr = task.redacted(task.stderr_tail)
         known.pid = task.pid
         if task.state == "failed":
-            known.last_error = self._redact(task.error)
+            known.last_error = task.redacted(task.error)
             if task.connection is None:
                 known.failures += 1
                 known.retry_at = time.monotonic() + min(_BACKOFF_MAX, 2.0 ** (known.failures - 1))
@@ -376,7 +376,7 @@ class Hub:
             spec = known.specs.get(tool)
             if spec is None:
                 raise ToolFailed(f"MCP server {server!r} no longer offers {tool!r}", fix="search for another tool")
-            output = await call_once(task, spec, arguments, context, redact=self._redact, last=attempt == 2)
+            output = await call_once(task, spec, arguments, context, redact=task.redacted, last=attempt == 2)
             if output is not None:
                 return output
             await self._forget(known, task)
@@ -424,7 +424,7 @@ class Hub:
                 "tools": len(known.built.tools),
                 "pid": task.pid if task is not None and task.pid else None,
                 "last_error": known.last_error,
-                "stderr_tail": self._redact(task.stderr_tail) if task is not None else known.last_stderr,
+                "stderr_tail": task.redacted(task.stderr_tail) if task is not None else known.last_stderr,
                 "scope": known.config.scope,
                 "file": known.config.file,
                 "target": known.config.target,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..analysis.secrets import Redactor
 from ..core.errors import GeodeError, ServerUnavailable
-from .config import ServerConfig
+from .config import Resolved, ServerConfig
 from .connection import Connection, client_info, negotiate
 from .snapshot import Snapshot
 from .stdio import ServerProcess, base_environment, open_process
@@ -70,6 +71,7 @@ class ServerTask:
         self.link: ServerProcess | WebLink | None = None
         self.stale = False
         self._environ, self._cwd, self._hooks, self._era, self._redact = environ, cwd, hooks, era, redact
+        self._own = Redactor()
         self._settled = asyncio.Event()
         self._stop = asyncio.Event()
         self._changed = asyncio.Event()
@@ -91,6 +93,10 @@ class ServerTask:
     @property
     def stderr_tail(self) -> str:
         return self.link.stderr_tail if isinstance(self.link, ServerProcess) else ""
+
+    def redacted(self, text: str) -> str:
+        """A text of the server for people: without secrets, those it was given in its entry included."""
+        return self._redact(self._own.text(text))
 
     async def ready(self) -> Connection:
         """Wait until it is connected.
@@ -141,6 +147,7 @@ class ServerTask:
         from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
         resolved = self.config.resolve(self._environ)
+        self._own = Redactor(_secrets_in(resolved))
         async with self._transport(resolved) as (link, write):
             self.link = link
             link.on_list_changed = self._note_change
@@ -289,9 +296,9 @@ class ServerTask:
         if not isinstance(self.link, ServerProcess):
             return text
         if tail := self.link.stderr_tail:
-            text += f"; last output: {self._redact(tail[-2000:])}"
+            text += f"; last output: {self.redacted(tail)[-2000:]}"
         if self.link.noise:
-            text += f"; not protocol on stdout: {self._redact(' | '.join(list(self.link.noise)[:5]))}"
+            text += f"; not protocol on stdout: {self.redacted(' | '.join(list(self.link.noise)[:5]))}"
         return text
 
 
@@ -314,3 +321,10 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _secrets_in(resolved: Resolved) -> list[str]:
+    """Values of variables and headers whose names say that they are secret."""
+    redactor = Redactor()
+    named = {**resolved.env, **resolved.headers}
+    return [value for key, value in named.items() if redactor.json({key: value}) != {key: value}]

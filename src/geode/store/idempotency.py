@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime
@@ -56,7 +57,7 @@ class Idempotency:
         Raises:
             StoreError: the key was not claimed; the call must not run.
         """
-        key, principal = storable(key), storable(principal)
+        key, principal = _kept(key), storable(principal)
 
         def work(connection: Connection) -> Begun:
             now = now_us()
@@ -82,7 +83,7 @@ class Idempotency:
         Raises:
             NotStored: the key was never begun.
         """
-        key, principal = storable(key), storable(principal)
+        key, principal = _kept(key), storable(principal)
         text = json.dumps(clean_json(result), ensure_ascii=False, default=str)
 
         def work(connection: Connection) -> None:
@@ -99,7 +100,7 @@ class Idempotency:
 
     async def forget(self, key: str, principal: str) -> bool:
         """Give a key back because its call did not run at all (refused before it started)."""
-        key, principal = storable(key), storable(principal)
+        key, principal = _kept(key), storable(principal)
         return await self._db.write(
             lambda c: bool(
                 c.execute(
@@ -118,3 +119,8 @@ class Idempotency:
         return await self._db.write(
             lambda c: c.execute(delete(idempotency).where(idempotency.c.begun_us < limit)).rowcount
         )
+
+
+def _kept(key: str) -> str:
+    """What is stored of a key: callers put anything into it, secrets and whole texts too."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -62,6 +62,9 @@ def initialize(request):
 
 
 def main():
+    if how == "tells":
+        print(f"refused: {os.environ['KEY_OF_THE_TEST']} is no good", file=sys.stderr, flush=True)
+        sys.exit(3)
     if how == "crash":
         print("boom: no database", file=sys.stderr, flush=True)
         sys.exit(3)

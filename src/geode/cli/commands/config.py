@@ -18,11 +18,11 @@ def configure(parser: CommandParser) -> None:
 
 
 def _show(run: Invocation) -> int:
-    from ...analysis.secrets import Redactor
+    from ...analysis.secrets import environment_redactor
 
     settings = run.settings
     files = {"user": settings.home / "config.toml", "project": settings.project / ".geode" / "config.toml"}
-    document: dict[str, Any] = Redactor().json(settings.to_json())
+    document: dict[str, Any] = environment_redactor().json(settings.to_json())
     document["files"] = {layer: {"path": str(path), "exists": path.is_file()} for layer, path in files.items()}
     document["settings"]["database_url"]["value"] = _without_password(settings.database_url)
 

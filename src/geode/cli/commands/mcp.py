@@ -64,13 +64,13 @@ def _declared(run: Invocation) -> ServerSet:
 @asynccontextmanager
 async def _hub(run: Invocation) -> AsyncIterator[tuple[Hub, ToolRegistry]]:
     """A hub with a registry of its own: no database is needed to look at servers."""
-    from ...analysis.secrets import Redactor
+    from ...analysis.secrets import environment_redactor
     from ...config.trust import TrustStore
     from ...mcp.hub import Hub
     from ...tools.registry import ToolRegistry
 
     registry = ToolRegistry()
-    hub = Hub(run.settings, TrustStore(run.home), registry, redact=Redactor().text)
+    hub = Hub(run.settings, TrustStore(run.home), registry, redact=environment_redactor().text)
     async with hub:
         yield hub, registry
 
@@ -128,9 +128,9 @@ def _row(run: Invocation, config: ServerConfig) -> dict[str, Any]:
 
 
 def _redacted(text: str) -> str:
-    from ...analysis.secrets import Redactor
+    from ...analysis.secrets import environment_redactor
 
-    return Redactor().text(text)
+    return environment_redactor().text(text)
 
 
 def _status(run: Invocation) -> int:
@@ -236,9 +236,9 @@ def _pairs(items: Sequence[str], option: str) -> dict[str, str]:
 
 def _refuse_secrets(entry: Mapping[str, Any]) -> None:
     """A secret must not get into a file; a reference to a variable may (requirement E8)."""
-    from ...analysis.secrets import Redactor
+    from ...analysis.secrets import environment_redactor
 
-    redactor = Redactor()
+    redactor = environment_redactor()
     named = {**entry.get("env", {}), **entry.get("headers", {})}
     for key, value in named.items():
         if "${" not in value and redactor.json({key: value}) != {key: value}:
