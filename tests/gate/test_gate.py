@@ -163,6 +163,16 @@ async def test_asking_twice_for_the_same_call_leaves_one_request(make: Any) -> N
     assert len(ids) == 1
 
 
+async def test_a_no_given_later_reaches_whoever_asks_again_with_its_reason(make: Any) -> None:
+    runtime = make(tools=[post])
+    first = await runtime.call("post", {"to": "A"})
+    await runtime.approvals.answer(first.details["approval_id"], False, "ann", "use the other list")
+    again = await runtime.call("post", {"to": "A"})
+    assert again.status is Status.DENIED and "refused by ann: use the other list" in again.text
+    assert len(await runtime.approvals.list()) == 1, "asking again does not fill the list"
+    assert RUNS == []
+
+
 async def test_R53_nobody_answers_in_time_expired_not_run_and_a_late_answer_changes_nothing(make: Any) -> None:
     approver = ScriptedApprover([True], delay=30)
     runtime = make(tools=[post], approver=approver, overrides={"approval_timeout": 0.2})

@@ -16,7 +16,7 @@ from datetime import timedelta
 from ..core.call import Call, Decision, TraceStep, Verdict, new_id
 from ..core.events import ApprovalAnswered, ApprovalRequested, Event
 from ..core.ports import ApprovalAnswer, ApprovalRequest, Approver, Clock, Judge
-from ..store.approvals import Approvals
+from ..store.approvals import Approvals, StoredApproval
 from ..tools.registry import ToolEntry
 from .shape import Redacts
 
@@ -69,7 +69,10 @@ class Desk:
         if given is not None:
             step = TraceStep("approval", Decision.ALLOW, f"approved by {given.answered_by}")
             return Clearance(verdict=_decided(verdict, Decision.ALLOW, step), approval_id=given.id)
-        request = await self._request(call, entry, verdict, digest)
+        last = await self.approvals.latest(digest, call.principal)
+        if self.approver is None and last is not None and self._still_refused(last):
+            return _refused(verdict, last.id, last.answered_by or "a person", last.reason)
+        request = await self._request(call, entry, verdict, digest, last)
         if self.approver is None:
             return _nobody(verdict, request.id)
         emit(ApprovalRequested(call, request.id, verdict.reason))
@@ -80,15 +83,21 @@ class Desk:
             await self.approvals.expire(request.id)
             emit(ApprovalAnswered(call, request.id, approved=False, reason="expired"))
             step = TraceStep("approval", Decision.DENY, f"nobody answered within {self.timeout:g} s: expired, not run")
-            expired = _decided(verdict, Decision.DENY, step)
+            expired = replace(_decided(verdict, Decision.DENY, step), advice="")
             return Clearance(verdict=expired, approval_id=request.id, message=step.reason)
         if not answer.answered:
             return _nobody(verdict, request.id)
         emit(ApprovalAnswered(call, request.id, approved=answer.approved, reason=answer.reason))
         return await self._settle(verdict, request, answer)
 
-    async def _request(self, call: Call, entry: ToolEntry, verdict: Verdict, digest: str) -> ApprovalRequest:
-        """Store the question, or find the one that is already open for exactly this call."""
+    def _still_refused(self, last: StoredApproval) -> bool:
+        """A no holds until the question would have expired; asking again does not make it a yes."""
+        return last.state == "denied" and last.expires_at > self.clock.now()
+
+    async def _request(
+        self, call: Call, entry: ToolEntry, verdict: Verdict, digest: str, last: StoredApproval | None
+    ) -> ApprovalRequest:
+        """Store the question, or take up the one that is already open for exactly this call."""
         request = ApprovalRequest(
             id=new_id("appr"),
             call=call,
@@ -97,9 +106,8 @@ class Desk:
             view=self._view(call, entry),
             expires_at=self.clock.now() + timedelta(seconds=max(self.timeout, _OPEN_FOR)),
         )
-        open_one = await self.approvals.latest(digest, call.principal)
-        if open_one is not None and open_one.state == "pending":
-            return replace(request, id=open_one.id, expires_at=open_one.expires_at)
+        if last is not None and last.state == "pending":
+            return replace(request, id=last.id, expires_at=last.expires_at)
         await self.approvals.create(request)
         return request
 
@@ -116,9 +124,7 @@ class Desk:
         if answer.approved and await self.approvals.consume(request.digest, request.call.principal) is not None:
             step = TraceStep("approval", Decision.ALLOW, f"approved by {answer.by}")
             return Clearance(verdict=_decided(verdict, Decision.ALLOW, step), approval_id=request.id)
-        reason = f"refused by {answer.by}" + (f": {answer.reason}" if answer.reason else "")
-        step = TraceStep("approval", Decision.DENY, reason)
-        return Clearance(verdict=_decided(verdict, Decision.DENY, step), approval_id=request.id, message=reason)
+        return _refused(verdict, request.id, answer.by, answer.reason)
 
 
 def _decided(verdict: Verdict, decision: Decision, step: TraceStep) -> Verdict:
@@ -128,6 +134,14 @@ def _decided(verdict: Verdict, decision: Decision, step: TraceStep) -> Verdict:
 def _stricter_only(before: Verdict, after: Verdict) -> Verdict:
     """A judge may decide an Ask; it never lifts a Deny."""
     return before if before.decision is Decision.DENY else after
+
+
+def _refused(verdict: Verdict, approval_id: str, by: str, why: str) -> Clearance:
+    reason = f"refused by {by}" + (f": {why}" if why else "")
+    step = TraceStep("approval", Decision.DENY, reason)
+    # The advice of the rule that asked is no answer to a person's no.
+    decided = replace(_decided(verdict, Decision.DENY, step), advice="")
+    return Clearance(verdict=decided, approval_id=approval_id, message=reason)
 
 
 def _nobody(verdict: Verdict, approval_id: str) -> Clearance:
