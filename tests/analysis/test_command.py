@@ -178,7 +178,6 @@ def test_commands_that_only_read_the_workspace_are_contained(command: str) -> No
     [
         "",
         "   ",
-        "date",
         "make",
         "python -c 'print(1)'",
         "python x.py",
@@ -467,3 +466,156 @@ def test_lexical_scopes() -> None:
         "/home/u/p/../.ssh/id_rsa": Scope.SECRET,
     }
     assert {p: scope_of(p) for p in wanted} == wanted
+
+
+# ---------------------------------------------------------------- options, redirections, writers
+
+
+def reads(command: str) -> list[str]:
+    return [i.target.removeprefix(f"{CWD}/") for i in run(command).impacts if i.kind is Effect.READ]
+
+
+def writes(command: str) -> dict[str, Scope]:
+    return {i.target.removeprefix(f"{CWD}/"): i.scope for i in run(command).impacts if i.kind is Effect.WRITE}
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("ls -la", []),
+        ("ls -la src", ["src"]),
+        ("head -n5 f", ["f"]),
+        ("head -n 5 f", ["f"]),
+        ("head -5 f", ["f"]),
+        ("tail -c 20 f g", ["f", "g"]),
+        ("grep -rn x f", ["f"]),
+        ("grep -rn x", [CWD]),
+        ("grep -A3 -B 2 -e x -i f", ["f"]),
+        ("grep -f words f", ["words", "f"]),
+        ("grep -fwords f", ["words", "f"]),
+        ("grep --exclude-dir=.git --include '*.py' -r x src", ["src"]),
+        ("cut -d, -f1 f", ["f"]),
+        ("cut -d ',' -f 1-3 f", ["f"]),
+        ("sort -t: -k2,2n f", ["f"]),
+        ("wc -l -- -n", ["-n"]),
+        ("rg -n -t py TODO src", ["src"]),
+        ("rg --files", [CWD]),
+        ("jq -r '.a' f", ["f"]),
+        ("date -r f +%s", ["f"]),
+        ("git log -n 5 main", []),
+        ("git diff HEAD~1 -- src/a.py", ["src/a.py"]),
+        ("git diff main..dev", []),
+        ("tr a b", []),
+        ("sleep 3", []),
+    ],
+)
+def test_option_letters_and_their_values_are_not_taken_for_files(command: str, wanted: list[str]) -> None:
+    assert sorted(reads(command)) == sorted(wanted)
+    assert run(command).understood
+    assert contained(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat -q f",
+        "ls --no-such f",
+        "head -x5 f",
+        "grep -R x f",
+        "wc -n",
+        "date -s tomorrow",
+        "date 010100002030",
+        "hostname other",
+        "rg -g '*.env' KEY",
+        "rg -g '.*' KEY",
+        "rg --glob=* KEY",
+        "jq 'env' f",
+        "jq 'import \"/etc/x\" as $x; .' f",
+        "find . -fprint0 x",
+        "find . -unheard-of",
+        "head -n",
+    ],
+)
+def test_an_option_the_program_is_not_known_for_needs_a_decision(command: str) -> None:
+    assert not contained(command), run(command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    "sleep 3|date +%F|date -u|seq 1 5|printf '%s' a|basename /etc/x .y|true|uname -a|id -u|python3 --version"
+    "|git --version|tree -L 2|df -h|nproc|sha256sum a|join a b|column -t a|jq . a|cut -c1-3 a|comm -12 a b|stat -c %s a".split(
+        "|"
+    ),
+)
+def test_harmless_commands_run_without_a_question(command: str) -> None:
+    assert contained(command), run(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("ls > out", {"out": Scope.WORKSPACE}),
+        ("ls >> out 2>&1", {"out": Scope.WORKSPACE}),
+        ("ls 2> err > out", {"err": Scope.WORKSPACE, "out": Scope.WORKSPACE}),
+        ("ls &> out", {"out": Scope.WORKSPACE}),
+        ("ls 2>/dev/null", {}),
+        ("echo x > .git/config", {".git/config": Scope.PROTECTED}),
+        ("echo x > ~/x", {"/home/u/x": Scope.HOME}),
+        ("echo x > /etc/x", {"/etc/x": Scope.SYSTEM}),
+        ("echo x > .env", {".env": Scope.SECRET}),
+        ("cd sub && ls > out", {"sub/out": Scope.WORKSPACE}),
+        ("mkdir -p a/b c", {"a/b": Scope.WORKSPACE, "c": Scope.WORKSPACE}),
+        ("touch -d yesterday a", {"a": Scope.WORKSPACE}),
+        ("cat a | tee -a log", {"log": Scope.WORKSPACE}),
+        ("cp a b", {"b": Scope.WORKSPACE}),
+        ("cp a b c/", {"c/a": Scope.WORKSPACE, "c/b": Scope.WORKSPACE}),
+        ("cp -t c a", {"c/a": Scope.WORKSPACE}),
+        ("cp x/.mcp.json .", {".mcp.json": Scope.PROTECTED}),
+        ("cp x/.git c", {"c": Scope.WORKSPACE, "c/.git": Scope.PROTECTED}),
+        ("cp a ~", {"/home/u/a": Scope.HOME}),
+        ("mv a b", {"a": Scope.WORKSPACE, "b": Scope.WORKSPACE}),
+        ("mv a .git/hooks/", {"a": Scope.WORKSPACE, ".git/hooks/a": Scope.PROTECTED}),
+        ("mkdir d && mv a d/", {"d": Scope.WORKSPACE, "a": Scope.WORKSPACE, "d/a": Scope.WORKSPACE}),
+    ],
+)
+def test_known_commands_that_write_name_what_they_write(command: str, wanted: dict[str, Scope]) -> None:
+    found = run(command)
+    assert found.understood, found.reason
+    assert writes(command) == wanted
+    assert all(i.scope is Scope.SANDBOX for i in found.impacts if i.kind is Effect.EXECUTE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make > out",
+        "ls > $X",
+        "ls > *.txt",
+        "cp -r a b",
+        "cp -a a b",
+        "cp a* b/",
+        "cp -l a b",
+        "ln -s /etc e && cat e/passwd",
+        "ln a b",
+        "mv a* b/",
+        "mv --backup a b",
+        "mv d e && cat e/link",
+        "mv d e; echo x > e/link",
+        "cat e/link | mv d e",
+        "touch *",
+        "mkdir -m 777 a",
+        "git log > out",
+        "mkdir r && cd r && git status",
+        "bash -c 'mv a b'",
+        "tee $X",
+    ],
+)
+def test_writing_where_the_names_do_not_tell_needs_a_decision(command: str) -> None:
+    found = run(command)
+    assert not found.understood or any(i.scope is Scope.UNKNOWN for i in found.impacts), found
+
+
+def test_moving_the_home_or_a_secret_is_seen() -> None:
+    assert deletes("mv ~ /tmp/x") == {Scope.HOME}
+    assert any(i.scope is Scope.SECRET and i.kind is Effect.READ for i in run("mv .env notes.txt").impacts)
+    assert any(i.scope is Scope.SECRET and i.kind is Effect.READ for i in run("cp .env notes.txt").impacts)

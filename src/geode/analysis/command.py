@@ -15,7 +15,15 @@ from dataclasses import dataclass
 
 from ..core.effects import Effect, Impact, Scope
 from .places import lexical_scopes, looks_secret
-from .programs import HANDLERS, NETWORK_PROGRAMS, PRIVILEGE_PROGRAMS, SHELLS, WRAPPERS, options_from_wildcards
+from .programs import (
+    HANDLERS,
+    NETWORK_PROGRAMS,
+    PRIVILEGE_PROGRAMS,
+    SHELLS,
+    VERSIONED,
+    WRAPPERS,
+    options_from_wildcards,
+)
 from .shell import Redirect, Simple, Word, split_commands
 
 __all__ = ["UNPARSED", "CommandAnalysis", "analyse"]
@@ -71,8 +79,9 @@ def analyse(command: str, cwd: str, home: str, scope_of: ScopeOf | None = None) 
         analyser.note(f"the command is longer than {MAX_CHARS:,} characters")
     else:
         analyser.line(command, 0)
+    analyser.finish()
     if analyser.notes:
-        analyser.add(Effect.EXECUTE, UNPARSED + command[:2000], Scope.UNKNOWN)
+        analyser.add(Effect.EXECUTE, f"{UNPARSED}{'; '.join(analyser.notes)}, in: {command[:2000]}", Scope.UNKNOWN)
     return CommandAnalysis(tuple(analyser.argv), tuple(analyser.impacts), not analyser.notes, "; ".join(analyser.notes))
 
 
@@ -88,6 +97,8 @@ class _Analyser:
         self.impacts: dict[Impact, None] = {}
         self.notes: list[str] = []
         self.depth = 0
+        self.moving = False
+        self.led_elsewhere = False
 
     def note(self, what: str) -> None:
         if what not in self.notes:
@@ -95,6 +106,11 @@ class _Analyser:
 
     def add(self, kind: Effect, target: str, scope: Scope) -> None:
         self.impacts[Impact(kind, target, scope)] = None
+
+    def finish(self) -> None:
+        """What only the whole line shows: git obeys files that other commands of it may have written."""
+        if any(i.kind is Effect.WRITE for i in self.impacts) and any(_program(a[0]) == "git" for a in self.argv):
+            self.note("git beside a command that writes files")
 
     # -------------------------------------------------------- structure
 
@@ -141,13 +157,10 @@ class _Analyser:
             return
         if not target.known:
             self.note("a redirection to an unknown target")
-        if operator == "<":
+        if operator in ("<", "<>"):
             self.read(target)
-            return
-        if target.text in _DEVICES and target.known:
-            return
-        self.write(target)
-        self.add(Effect.EXECUTE, f"> {shlex.quote(target.text)}", Scope.UNKNOWN)
+        if operator != "<" and not (target.text in _DEVICES and target.known):
+            self.write(target)
 
     # -------------------------------------------------------- one command
 
@@ -165,11 +178,15 @@ class _Analyser:
         name = _program(words[0].text)
         harmless = self.program(name, words, simple) and not options_from_wildcards(name, words)
         listed = name == words[0].text or _BIN.fullmatch(words[0].text) is not None
-        contained = harmless and listed
+        contained = harmless and listed and not (name == "mv" and _piped(simple))
+        self.led_elsewhere = self.led_elsewhere or self.moving
+        self.moving = False
         self.add(Effect.EXECUTE, shlex.join(shown), Scope.SANDBOX if contained else Scope.UNKNOWN)
 
     def program(self, name: str, words: Sequence[Word], simple: Simple | None) -> bool:
         rest = words[1:]
+        if name in VERSIONED and [w.text for w in rest] in (["--version"], ["-V"]) and name != "java":
+            return True
         if name in ("cd", "chdir"):
             return self.change_directory(rest, simple)
         if name in _PATH_STATE:
@@ -239,18 +256,36 @@ class _Analyser:
     def network(self, target: str) -> None:
         self.add(Effect.NETWORK, target, Scope.INTERNET)
 
+    def moved(self) -> None:
+        """A name may lead to something else for the commands after this one (see `WriterReport`)."""
+        self.moving = True
+
+    def touched(self) -> None:
+        if self.led_elsewhere:
+            self.note("where a path leads after mv")
+
     def read(self, word: Word, *, content: bool = True) -> None:
         if word.text in ("-", *_DEVICES) and word.known:
             return
+        self.touched()
         for path, scope in self.places(word):
             guess = content and scope in (Scope.WORKSPACE, Scope.TEMP) and _may_name_secret(word)
             self.add(Effect.READ, path, Scope.UNKNOWN if guess else scope)
 
-    def write(self, word: Word) -> None:
+    def write(self, word: Word, *, beneath: str = "") -> None:
+        """A written file. A wildcard may stand for a link, so its directory says nothing about it."""
+        if word.text in _DEVICES and word.known:
+            return
+        self.touched()
         for path, scope in self.places(word):
-            self.add(Effect.WRITE, path, scope)
+            inside = self.scope(posixpath.join(path, beneath)) if beneath and scope is not Scope.UNKNOWN else scope
+            guess = bool(word.globs) and scope in (Scope.WORKSPACE, Scope.TEMP)
+            self.add(Effect.WRITE, path, Scope.UNKNOWN if guess else scope)
+            if inside is not scope:
+                self.add(Effect.WRITE, posixpath.join(path, beneath), inside)
 
     def delete(self, word: Word) -> None:
+        self.touched()
         for path, scope in self.places(word):
             self.add(Effect.DELETE, path, self.worst(path, scope))
 
@@ -309,6 +344,11 @@ def _static(path: str) -> str:
     """The part of a path before its first wildcard component."""
     first = re.search(r"[*?\[]", path)
     return path if not first else path[: first.start()].rpartition("/")[0] or "/"
+
+
+def _piped(simple: Simple | None) -> bool:
+    """Whether a command runs at the same time as its neighbours, or as part of another one."""
+    return simple is None or bool({simple.before, simple.after} & {"|", "|&"})
 
 
 def _program(word: str) -> str:

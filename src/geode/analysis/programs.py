@@ -1,7 +1,7 @@
 """What the common programs do with their arguments, judged from words alone.
 
 A handler says True when the command is known to do no more than the impacts it reported
-(mostly: read the named files). Everything it does not know by name or option is False, and a
+(mostly: read or write the named files). Everything it does not know by name or option is False, and a
 command that is False asks.
 """
 
@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
+from .known import CONTENTS, NAMES_ONLY, PRINTERS, TABLES, VERSIONED
+from .options import Parsed, parse
+from .places import looks_secret
 from .shell import Word
+from .writers import WRITERS, WriterReport, copy, move, write_all
 
 __all__ = [
     "HANDLERS",
     "NETWORK_PROGRAMS",
     "PRIVILEGE_PROGRAMS",
     "SHELLS",
+    "VERSIONED",
     "WRAPPERS",
     "Report",
     "options_from_wildcards",
 ]
 
 
-class Report(Protocol):
+class Report(WriterReport, Protocol):
     """What a handler tells about one command."""
-
-    def read(self, word: Word, *, content: bool = True) -> None: ...
-
-    def delete(self, word: Word) -> None: ...
 
     def sweep(self, word: Word) -> None:
         """A recursive change of rights or owner."""
@@ -72,51 +74,42 @@ def _options(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
     return options, operands
 
 
-def _option_paths(option: Word, report: Report) -> None:
-    """The value attached to an option may be a file that is read."""
-    text = option.text
-    value = text.partition("=")[2] if text.startswith("--") else text[2:]
-    if value:
-        report.read(Word(value, option.known, tilde=value.startswith("~")))
+def _parsed(name: str, words: Sequence[Word], report: Report) -> Parsed:
+    """The words by the program's table; files given as option values are reported as read."""
+    found = parse(TABLES[name], words)
+    for word in found.files:
+        report.read(word)
+    return found
 
 
-def _reader(*, content: bool = True, refuse: Sequence[str] = (), operands: int | None = None) -> Handler:
-    """A program that only reads its operands, whatever its options, unless one is refused.
+def _reader(name: str, *, content: bool = True, operands: int | None = None) -> Handler:
+    """A program that only reads its operands, given options of its table.
 
     Args:
         content: it shows file contents (names only otherwise).
-        refuse: options (or beginnings of long ones) that do more.
         operands: most operands it may have.
     """
 
     def handle(words: Sequence[Word], report: Report) -> bool:
-        options, files = _options(words)
-        harmless = operands is None or len(files) <= operands
-        for option in options:
-            if _refused(option.text, (*refuse, "--files0-from")):
-                harmless = False
-            _option_paths(option, report)
-        for word in files:
+        found = _parsed(name, words, report)
+        for word in found.operands:
             report.read(word, content=content)
-        return harmless
+        return not found.unknown and (operands is None or len(found.operands) <= operands)
 
     return handle
 
 
-def _refused(option: str, refuse: Sequence[str]) -> bool:
-    """Long options may be abbreviated, short ones clustered."""
-    for bad in refuse:
-        if bad.startswith("--"):
-            name = option.partition("=")[0]
-            if option.startswith("--") and len(name) > 2 and (bad.startswith(name) or name.startswith(bad)):
-                return True
-        elif not option.startswith("--") and bad[1] in option[1:]:
-            return True
-    return False
+def _printer(name: str) -> Handler:
+    """A program that prints something and touches no file."""
+
+    def handle(words: Sequence[Word], report: Report) -> bool:
+        return not _parsed(name, words, report).unknown
+
+    return handle
 
 
 def _pure(words: Sequence[Word], report: Report) -> bool:
-    """Prints something and touches no file."""
+    """Takes any words and touches no file."""
     return True
 
 
@@ -124,24 +117,62 @@ def _printf(words: Sequence[Word], report: Report) -> bool:
     return not (words and words[0].text.startswith("-"))
 
 
+def _date(words: Sequence[Word], report: Report) -> bool:
+    """Shows a date; any operand that is not a format would set it."""
+    found = _parsed("date", words, report)
+    return not found.unknown and all(w.text.startswith("+") for w in found.operands)
+
+
+def _hostname(words: Sequence[Word], report: Report) -> bool:
+    found = _parsed("hostname", words, report)
+    return not found.unknown and not found.operands
+
+
+def _tests(words: Sequence[Word], report: Report) -> bool:
+    """test and [: `-v 'a[$(…)]'` and `-R` would run what is in the brackets."""
+    for word in words:
+        if not word.text.startswith("-") and word.text not in ("]", "!", "(", ")", "=", "==", "!=", "<", ">"):
+            report.read(word, content=False)
+    return not any(word.text in ("-v", "-R") for word in words)
+
+
 def _grep(words: Sequence[Word], report: Report) -> bool:
-    options, operands = _options(words)
-    # With -e or -f, in any cluster or abbreviation, there is no pattern among the operands.
-    given = any(o.text.startswith(("--r", "--f")) or (o.text[1] != "-" and {"e", "f"} & set(o.text)) for o in options)
-    for option in options:
-        _option_paths(option, report)
-    for word in operands if given else operands[1:]:
+    return _search("grep", words, report, ("-r", "--recursive"))
+
+
+def _search(name: str, words: Sequence[Word], report: Report, recursive: Sequence[str]) -> bool:
+    """Searches files for a pattern; the first operand is the pattern unless an option gave it."""
+    found = _parsed(name, words, report)
+    by_option = found.has("-e", "-f", "--regexp", "--file", "--files", "--type-list") or bool(found.unknown)
+    files = found.operands if by_option else found.operands[1:]
+    if not files and (found.has(*recursive) or not recursive):
+        files = [Word(".")]
+    for word in files:
         report.read(word)
-    return True
+    return not found.unknown
+
+
+_PLAIN_GLOB = re.compile(r"(?:\*\*/)?\*(\.\w+)")
 
 
 def _rg(words: Sequence[Word], report: Report) -> bool:
-    options, _ = _options(words)
-    refuse = ("--pre", "--hostname-bin", "--search-zip", "--no-ignore", "--hidden", "--unrestricted", "--follow")
-    bad = any(
-        o.text.startswith(refuse) or (not o.text.startswith("--") and set(o.text[1:]) & set("zu.L")) for o in options
-    )
-    return _grep(words, report) and not bad
+    """ripgrep leaves hidden files out, unless a glob names them."""
+    harmless = _search("rg", words, report, ())
+    for name, value in parse(TABLES["rg"], words).options:
+        if name in ("-g", "--glob", "--iglob") and value is not None and not value.text.startswith("!"):
+            ending = _PLAIN_GLOB.fullmatch(value.text)
+            harmless = harmless and ending is not None and not looks_secret(ending[1])
+    return harmless
+
+
+_JQ_REACHES_OUT = re.compile(r"\b(import|include|env|ENV|input_filename|get_search_list|modulemeta)\b")
+
+
+def _jq(words: Sequence[Word], report: Report) -> bool:
+    found = _parsed("jq", words, report)
+    for word in found.operands if found.unknown else found.operands[1:]:
+        report.read(word)
+    return not found.unknown and bool(found.operands) and not _JQ_REACHES_OUT.search(found.operands[0].text)
 
 
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
@@ -150,6 +181,10 @@ _FIND_TESTS = re.compile(
     r"|user|group|uid|gid|perm|maxdepth|mindepth|printf|fstype|inum|links|samefile|used|regextype|context)"
 )
 _FIND_WRITES = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls", "-files0-from"})
+_FIND_PLAIN = frozenset(
+    "-print -print0 -ls -prune -quit -true -false -empty -daystart -depth -d -mount -xdev -readable -writable"
+    " -executable -not -and -or -a -o -nouser -nogroup -warn -nowarn -noleaf -ignore_readdir_race ( ) ! ,".split()
+)
 
 
 def _ends_action(rest: Sequence[Word], at: int) -> bool:
@@ -185,7 +220,7 @@ def _find(words: Sequence[Word], report: Report) -> bool:
             inner = [found for part in rest[at:end] for found in (paths if part.text == "{}" else [part])]
             report.inner(inner)
             at = end + 1
-        elif text in _FIND_WRITES:
+        elif text not in _FIND_PLAIN:
             harmless = False
     return harmless
 
@@ -218,14 +253,6 @@ def _recursive_change(words: Sequence[Word], report: Report) -> bool:
     return False
 
 
-def _mv(words: Sequence[Word], report: Report) -> bool:
-    """The sources disappear from where they were; only whole directories of the person count here."""
-    for word in _options(words)[1][:-1]:
-        if word.tilde or word.text.rstrip("/*") in ("", "/"):
-            report.delete(word)
-    return False
-
-
 def _sed(words: Sequence[Word], report: Report) -> bool:
     options, operands = _options(words)
     script = operands[0] if operands else None
@@ -237,11 +264,6 @@ def _sed(words: Sequence[Word], report: Report) -> bool:
     for word in operands[1:]:
         report.read(word)
     return harmless
-
-
-def _sort(words: Sequence[Word], report: Report) -> bool:
-    refuse = ("-o", "-T", "--output", "--compress-program", "--temporary-directory")
-    return _reader(refuse=refuse)(words, report)
 
 
 _GIT_SUBCOMMANDS: Mapping[str, str] = {
@@ -285,9 +307,16 @@ def _git(words: Sequence[Word], report: Report) -> bool:
     options, operands = _options(rest)
     if any(not allowed.fullmatch(o.text) for o in options) or (operands and name in _GIT_NO_OPERANDS):
         return False
-    for word in operands:
+    end = next((i for i, w in enumerate(rest) if w.text == "--"), len(rest))
+    paths = rest[end + 1 :]
+    for word in operands[: len(operands) - len(paths)]:
         _git_operand(word, report)
+    for word in paths:
+        report.read(word)
     return True
+
+
+_REVISION = re.compile(r"[\w.-]+(/[\w.-]+)*([~^]\d*|@\{[^}]*\}|\.\.\.?[\w./-]*)+|[\w-]+")
 
 
 def _git_operand(word: Word, report: Report) -> None:
@@ -295,7 +324,7 @@ def _git_operand(word: Word, report: Report) -> None:
     revision, colon, path = word.text.partition(":")
     if colon and revision and not word.tilde:
         report.read(Word(path or ".", word.known))
-    else:
+    elif not (word.known and not word.globs and _REVISION.fullmatch(word.text)) or looks_secret(word.text):
         report.read(word)
 
 
@@ -306,44 +335,38 @@ def _command_v(words: Sequence[Word], report: Report) -> bool:
     return False
 
 
-_SILENT = "echo pwd true false : whoami id uname seq basename dirname which type".split()
-_NAMES_ONLY = "ls stat wc du realpath readlink".split()
-_CONTENTS = (
-    *"cat head tail nl od hexdump tac rev cut fold paste comm cmp diff column".split(),
-    *"md5sum sha1sum sha256sum sha512sum cksum".split(),
-)
-
-
 def _handlers() -> dict[str, Handler]:
-    table: dict[str, Handler] = dict.fromkeys(_SILENT, _pure)
-    table |= dict.fromkeys(_NAMES_ONLY, _reader(content=False))
-    table |= dict.fromkeys(_CONTENTS, _reader())
+    table: dict[str, Handler] = {name: _printer(name) for name in PRINTERS}
+    table |= dict.fromkeys(("echo", "true", "false", ":"), _pure)
+    table |= {name: _reader(name, content=False) for name in NAMES_ONLY}
+    table |= {name: _reader(name) for name in CONTENTS}
+    table |= {name: partial(write_all, name) for name in ("mkdir", "touch", "tee")}
     table |= dict.fromkeys(("rm", "rmdir", "unlink"), _rm)
     table |= dict.fromkeys(("shred", "srm", "wipefs", "truncate"), _rm_like)
     table |= dict.fromkeys(("chmod", "chown", "chgrp"), _recursive_change)
     table |= dict.fromkeys(("grep", "egrep", "fgrep"), _grep)
     table |= {
-        # `test -v 'a[$(…)]'` runs what is in the brackets.
-        "test": _reader(content=False, refuse=("-v", "-R")),
-        "[": _reader(content=False, refuse=("-v", "-R")),
-        "tr": _pure,
-        "file": _reader(content=False, refuse=("-C", "--compile", "-m", "--magic-file", "-f", "--files-from", "-z")),
-        "uniq": _reader(operands=1),
-        "tree": _reader(content=False, refuse=("-o", "-R", "--output", "--fromfile")),
+        "test": _tests,
+        "[": _tests,
+        "date": _date,
+        "hostname": _hostname,
+        "uniq": _reader("uniq", operands=1),
+        "cmp": _reader("cmp", operands=2),
         "printf": _printf,
         "rg": _rg,
+        "jq": _jq,
         "find": _find,
         "dd": _dd,
-        "mv": _mv,
+        "cp": copy,
+        "mv": move,
         "sed": _sed,
-        "sort": _sort,
         "git": _git,
         "command": _command_v,
     }
     return table
 
 
-_PICKY = frozenset({"sort", "uniq", "tree", "git", "rg", "file", "test", "[", "sed"})
+_PICKY = frozenset({"sort", "uniq", "tree", "git", "rg", "file", "test", "[", "sed", "date", "jq", *WRITERS})
 _FIND_WORDS = (*sorted(_FIND_ACTIONS | _FIND_WRITES), "-delete")
 
 
