@@ -148,6 +148,7 @@ def test_ctrl_c_stops_the_turn_and_all_it_started_and_the_conversation_goes_on(p
         sent = server.bodies[-1]["messages"]
         assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
         assert "one" in sent[3]["content"], "what was read before the stop is not lost"
+        assert sent[:2] == server.bodies[0]["messages"], "what the provider has cached stays as it was"
 
 
 def test_ctrl_c_stops_a_stream_and_an_open_question(place: Place) -> None:
@@ -226,6 +227,33 @@ def test_a_server_added_while_running_is_announced_and_the_cached_prefix_stays(p
         assert "[GEODE] New tools" in last_user_text(server)
         assert "demo__" in json.dumps(third["messages"][-1])
         for later in (second, third):
+            assert later["tools"] == first["tools"]
+            assert later["messages"][: len(first["messages"])] == first["messages"]
+
+
+def test_a_skill_added_while_running_is_used_in_the_next_turn_and_the_cached_prefix_stays(
+    place: Place, tmp_path: Path
+) -> None:
+    skill = tmp_path / "tidy-tables"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text(
+        "---\nname: tidy-tables\ndescription: Makes tables tidy.\n---\nSort by $ARGUMENTS.\n"
+    )
+    with ScriptedServer(["Hello.", "Sorted.", "Again."]) as server, chat(place, server) as terminal:
+        terminal.type("hello\r")
+        terminal.see("tokens read")
+        terminal.type(f"/skills add {skill}\r")
+        terminal.see("tidy-tables")
+        terminal.see("\n> ")
+        assert (place.project / ".claude" / "skills" / "tidy-tables" / "SKILL.md").exists()
+        terminal.type("what can you do now?\r")
+        terminal.see("Sorted.")
+        assert "Makes tables tidy." in last_user_text(server)
+        terminal.type("/tidy-tables price\r")
+        terminal.see("Again.")
+        assert "Sort by price." in last_user_text(server)
+        first = server.bodies[0]
+        for later in server.bodies[1:]:
             assert later["tools"] == first["tools"]
             assert later["messages"][: len(first["messages"])] == first["messages"]
 

@@ -27,10 +27,10 @@ from ...core.messages import Role
 from ...models.model import Model, Usage
 from ...runtime import GeodeRuntime
 from ..activity import duration, usage_line
-from ..errors import Terminated
+from ..errors import Terminated, guarded
 from ..invocation import Invocation
 from ..model import close, open_chosen
-from ..render import colours_on, plain
+from ..render import colours_on, plain, shortened
 from ..sessions import FROM_USER, find_session
 from ..terminal import Echo
 from ..version import VERSION
@@ -95,15 +95,32 @@ class Chat:
                     await self._answer(text)
                 except Quit:
                     return
+                except GeodeError as error:
+                    self.fail(error)
+                except Exception as error:  # one broken command does not end a conversation
+                    self._report(error)
 
     async def _answer(self, text: str) -> None:
         if not text:
             return
-        if text.startswith("/"):
-            await self._guarded(run_slash(self, text))
+        if text.startswith("/") and not self._names_a_skill(text):
+            await self._stoppable(run_slash(self, text))
         else:
             await self.turn(text)
         self.console.print()
+
+    def commands(self) -> dict[str, str]:
+        """What may follow a slash, with a few words on each: the commands and the skills."""
+        skills = {
+            skill.name: f"skill: {shortened(skill.description, 60)}" for skill in self.runtime.skills.registry.skills()
+        }
+        return skills | {name: command.line for name, command in SLASH.items()}
+
+    def _names_a_skill(self, text: str) -> bool:
+        """`/NAME …` calls a skill of that name, unless it is a slash command."""
+        name = text[1:].split(maxsplit=1)[0] if text[1:].strip() else ""
+        self.runtime.skills.refresh()
+        return name not in SLASH and self.runtime.skills.get(name) is not None
 
     async def turn(self, text: str) -> None:
         """Let the agent work on what the person said."""
@@ -118,7 +135,6 @@ class Chat:
                 stop()
                 self.view.end()
         if outcome is None:
-            await self.open(self.loop.session.id)
             self.view.say("stopped; what was done is kept, say how to go on", "yellow")
             return
         self.used += outcome.usage
@@ -156,6 +172,14 @@ class Chat:
         if error.fix:
             self.tell(f"  fix: {error.fix}")
 
+    def _report(self, error: Exception) -> None:
+        """An error that nobody expected: one line, the details in a log file."""
+
+        def again() -> int:
+            raise error
+
+        guarded(again, json=False, words=["--home", str(self.run.home), "(chat)"])
+
     def status(self) -> str:
         """Stands at the right of the prompt: what is not as usual, and how full the context is."""
         profile = self.model.profile
@@ -165,12 +189,6 @@ class Chat:
         return " · ".join(filter(None, parts))
 
     # ------------------------------------------------------------ stopping
-
-    async def _guarded(self, work: Any) -> None:
-        try:
-            await self._stoppable(work)
-        except GeodeError as error:
-            self.fail(error)
 
     async def _stoppable(self, work: Any) -> Any:
         """Await what Ctrl-C may stop. Returns None when it was stopped."""
@@ -225,7 +243,7 @@ def chat(run: Invocation, *, resume: str | None, model: str | None) -> int:
         return Keyboard(
             Path(run.home) / "chat_history",
             redact=talk.runtime.redactor.text,
-            commands={name: command.line for name, command in SLASH.items()},
+            commands=talk.commands,
             status=talk.status,
         )
 

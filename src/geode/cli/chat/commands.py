@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -93,6 +94,9 @@ async def _change(talk: Chat, command: str, words: Iterable[str]) -> None:
     await cli(talk, command, words)
     if runtime.hub is not None:
         await runtime.hub.refresh()
+        for name in [s["name"] for s in runtime.hub.status() if runtime.hub.snapshot(s["name"]) is None]:
+            with contextlib.suppress(GeodeError):  # the command has said why it cannot be used
+                await runtime.hub.discover(name)
     talk.loop.refresh_tools()
     now = set(runtime.registry.names())
     if now != before:

@@ -47,16 +47,16 @@ class PrivateHistory(FileHistory):
 
 
 class SlashCompleter(Completer):
-    """Names of slash commands with what they do, at the start of a line."""
+    """Names of slash commands and skills with what they do, at the start of a line."""
 
-    def __init__(self, commands: Mapping[str, str]) -> None:
+    def __init__(self, commands: Callable[[], Mapping[str, str]]) -> None:
         self._commands = commands
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         text = document.text_before_cursor
         if not text.startswith("/") or " " in text or "\n" in text:
             return
-        for name, line in self._commands.items():
+        for name, line in self._commands().items():
             if f"/{name}".startswith(text):
                 yield Completion(f"/{name}", start_position=-len(text), display_meta=line)
 
@@ -67,7 +67,7 @@ class Keyboard:
     Args:
         history: file of what was typed.
         redact: removes secrets from it.
-        commands: slash command -> what it does.
+        commands: slash command -> what it does, as it is now.
         status: stands at the right of the prompt.
         input, output: where keys come from and the prompt is painted; None: the terminal.
     """
@@ -77,7 +77,7 @@ class Keyboard:
         history: Path,
         *,
         redact: Callable[[str], str],
-        commands: Mapping[str, str],
+        commands: Callable[[], Mapping[str, str]],
         status: Callable[[], str],
         input: Input | None = None,
         output: Output | None = None,

@@ -36,6 +36,7 @@ async def _help(talk: Chat, words: list[str]) -> None:
         return
     rows = [(f"/{name} {command.usage}".rstrip(), command.line) for name, command in SLASH.items()]
     commands.rows(talk, rows)
+    talk.tell("/NAME WORDS calls the skill of that name")
     talk.tell("Alt-Enter begins a new line · Ctrl-C stops what runs · /help TOPIC explains: /help policy")
 
 
