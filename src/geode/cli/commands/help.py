@@ -20,6 +20,16 @@ First steps
   geode tools call read_document --args '{"path": "report.pdf", "pages": "2"}'
   geode audit list                                the record of it
   geode serve --stdio                             the same for your MCP client (see: geode help connect)""",
+    "agent": """\
+The agent
+  geode                                           chat; /help lists its commands, Ctrl-C stops a turn
+  geode run "what to do" --model anthropic:NAME   one task; the answer on stdout, what it does on stderr
+  geode run --resume                              go on with the last session of this project
+  The model: ANTHROPIC_API_KEY or OPENAI_API_KEY, a local server (Ollama, LM Studio, llama.cpp, vLLM),
+  or --model openai-compatible:URL#NAME; GEODE_MODEL sets the usual one.
+  Every call passes the same rules as everywhere. In the chat and at a terminal you are asked;
+  without one a run ends with exit code 4 and says how to approve the call and go on.
+  --events writes one JSON line for everything that happens, --json one document at the end.""",
     "connect": """\
 Connect an MCP client
   Geode is one MCP server that stands in front of all tools and servers.
