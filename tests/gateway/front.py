@@ -100,6 +100,9 @@ class TinyGate:
         self.sinks.append(sink)
         return lambda: self.sinks.remove(sink)
 
+    async def told(self, approval_id: str) -> None:
+        return None
+
     async def answer(self, approval_id: str, approved: bool, by: str, reason: str = "") -> None:
         digest = self.pending.pop(approval_id)
         if approved:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from ..core.call import Call, Decision, TraceStep, Verdict, new_id
 from ..core.events import ApprovalAnswered, ApprovalRequested, Event
 from ..core.ports import ApprovalAnswer, ApprovalRequest, Approver, Clock, Judge
-from ..store.approvals import Approvals, StoredApproval
+from ..store.approvals import Approvals
 from ..tools.registry import ToolEntry
 from .shape import Redacts
 
@@ -69,10 +69,10 @@ class Desk:
         if given is not None:
             step = TraceStep("approval", Decision.ALLOW, f"approved by {given.answered_by}")
             return Clearance(verdict=_decided(verdict, Decision.ALLOW, step), approval_id=given.id)
-        last = await self.approvals.latest(digest, call.principal)
-        if self.approver is None and last is not None and self._still_refused(last):
-            return _refused(verdict, last.id, last.answered_by or "a person", last.reason)
-        request = await self._request(call, entry, verdict, digest, last)
+        no = await self.approvals.take_refusal(digest, call.principal) if self.approver is None else None
+        if no is not None:
+            return _refused(verdict, no.id, no.answered_by or "a person", no.reason)
+        request = await self._request(call, entry, verdict, digest)
         if self.approver is None:
             return _nobody(verdict, request.id)
         emit(ApprovalRequested(call, request.id, verdict.reason))
@@ -90,13 +90,7 @@ class Desk:
         emit(ApprovalAnswered(call, request.id, approved=answer.approved, reason=answer.reason))
         return await self._settle(verdict, request, answer)
 
-    def _still_refused(self, last: StoredApproval) -> bool:
-        """A no holds until the question would have expired; asking again does not make it a yes."""
-        return last.state == "denied" and last.expires_at > self.clock.now()
-
-    async def _request(
-        self, call: Call, entry: ToolEntry, verdict: Verdict, digest: str, last: StoredApproval | None
-    ) -> ApprovalRequest:
+    async def _request(self, call: Call, entry: ToolEntry, verdict: Verdict, digest: str) -> ApprovalRequest:
         """Store the question, or take up the one that is already open for exactly this call."""
         request = ApprovalRequest(
             id=new_id("appr"),
@@ -106,6 +100,7 @@ class Desk:
             view=self._view(call, entry),
             expires_at=self.clock.now() + timedelta(seconds=max(self.timeout, _OPEN_FOR)),
         )
+        last = await self.approvals.latest(digest, call.principal)
         if last is not None and last.state == "pending":
             return replace(request, id=last.id, expires_at=last.expires_at)
         await self.approvals.create(request)
@@ -121,6 +116,7 @@ class Desk:
     async def _settle(self, verdict: Verdict, request: ApprovalRequest, answer: ApprovalAnswer) -> Clearance:
         """Store the answer and, for a yes, spend it at once: two answers cannot both run the call."""
         await self.approvals.answer(request.id, answer.approved, answer.by, answer.reason)
+        await self.approvals.told(request.id)
         if answer.approved and await self.approvals.consume(request.digest, request.call.principal) is not None:
             step = TraceStep("approval", Decision.ALLOW, f"approved by {answer.by}")
             return Clearance(verdict=_decided(verdict, Decision.ALLOW, step), approval_id=request.id)

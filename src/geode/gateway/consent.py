@@ -34,6 +34,7 @@ class ApprovalDesk(Protocol):
     """The part of `store.approvals.Approvals` that records an answer."""
 
     async def answer(self, approval_id: str, approved: bool, by: str, reason: str = "") -> Any: ...
+    async def told(self, approval_id: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

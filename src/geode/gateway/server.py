@@ -287,6 +287,7 @@ class Gateway:
             by = f"{call.principal} (asked through the client)"
             await self.parts.approvals.answer(approval_id, answer.approved, by, answer.reason)
             if not answer.approved:
+                await self.parts.approvals.told(approval_id)
                 text = f"Denied by the person: {answer.reason or 'no reason given'}. It was not run."
                 return ToolResult(
                     call_id=call.id, tool=call.tool, status=Status.DENIED, content=(Text(text),), error_code="denied",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import sys
 from collections import deque
@@ -16,7 +17,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from ..mcp.lines import MessageLines
+from ..mcp.lines import MessageLines, json_object
 from .parts import GatewayParts
 from .server import Expose, Gateway
 
@@ -34,7 +35,7 @@ class _Pipe:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._lines = MessageLines(lambda _line: None)
+        self._lines = MessageLines(self._refuse)
         self._ready: deque[SessionMessage] = deque()
         self._drain = asyncio.Lock()
 
@@ -47,6 +48,17 @@ class _Pipe:
             if not self._ready and (not chunk or self._lines.pending > _MAX_MESSAGE):
                 raise EndOfStream
         return self._ready.popleft()
+
+    def _refuse(self, line: bytes) -> None:
+        """Answer what is no message: a client that waits for an answer would wait for ever."""
+        value = json_object(line)
+        if value is not None and "id" not in value:
+            return
+        id = value.get("id") if value is not None else None
+        code, text = (-32700, "the line is not JSON") if value is None else (-32600, "not a valid request")
+        answer = {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": text}}
+        with contextlib.suppress(ConnectionError, RuntimeError, OSError):  # the reader notices as well
+            self._writer.write(json.dumps(answer).encode() + b"\n")
 
     async def send(self, item: SessionMessage, /) -> None:
         from anyio import BrokenResourceError

@@ -52,6 +52,7 @@ class StoredApproval:
         expires_at: while pending, when the question ends; when approved, when the yes ends.
         answered_by: who answered, None while nobody has.
         reason: the reason given with the answer.
+        used_at: when a yes was used up, or a no was told to its asker.
     """
 
     id: str
@@ -243,6 +244,33 @@ class Approvals:
             return None
 
         return await self._db.write(work)
+
+    async def take_refusal(self, digest: str, principal: str) -> StoredApproval | None:
+        """A no to exactly this call that its asker has not been told yet; it is told once."""
+
+        def work(connection: Connection) -> StoredApproval | None:
+            untold = and_(
+                approvals.c.digest == digest,
+                approvals.c.principal == principal,
+                approvals.c.state == "denied",
+                approvals.c.used_us.is_(None),
+            )
+            query = select(approvals.c.id).where(untold).order_by(approvals.c.answered_us.desc()).limit(1)
+            name = connection.execute(query).scalar()
+            if name is None or not self._tell(connection, name):
+                return None
+            return _load(connection, name)
+
+        return await self._db.write(work)
+
+    async def told(self, approval_id: str) -> None:
+        """The asker knows of the no already (the person was asked while the call waited)."""
+        await self._db.write(lambda c: self._tell(c, approval_id) and None)
+
+    @staticmethod
+    def _tell(connection: Connection, approval_id: str) -> bool:
+        where = and_(approvals.c.id == approval_id, approvals.c.state == "denied", approvals.c.used_us.is_(None))
+        return bool(connection.execute(update(approvals).where(where).values(used_us=now_us())).rowcount)
 
     async def latest(self, digest: str, principal: str) -> StoredApproval | None:
         """The newest question about exactly this call, so that it is not asked twice at once."""
