@@ -38,6 +38,13 @@ def chat(place: Place, server: ScriptedServer, *words: str) -> Terminal:
     return terminal
 
 
+def always_ask(place: Place) -> None:
+    """A rule of the person's own, so that the question does not depend on what Geode thinks of a command."""
+    place.home.mkdir(mode=0o700)
+    rule = '[[rules]]\nname = "see-it-first"\ntool = "shell_exec"\nverdict = "ask"\nreason = "I want to see it"\n'
+    (place.home / "config.toml").write_text(rule)
+
+
 def last_user_text(server: ScriptedServer) -> str:
     message = [m for m in server.bodies[-1]["messages"] if m["role"] == "user"][-1]
     content = message["content"]
@@ -107,12 +114,13 @@ def test_what_is_typed_while_it_works_waits_for_the_prompt(place: Place) -> None
 
 
 def test_an_approval_shows_exactly_what_will_run_and_why_and_anything_but_yes_is_no(place: Place) -> None:
+    always_ask(place)
     ask = turn(calls=[call("shell_exec", command="touch made; echo \x1b[2Khidden")])
     with ScriptedServer([ask, "As you wish.", ask, "Made."]) as server, chat(place, server) as terminal:
         terminal.type("make it\r")
         seen = terminal.see("Run it? [y/N]")
         assert "touch made; echo \\x1b[2Khidden" in seen, "no escape sequence hides what runs"
-        assert "why: " in seen
+        assert "why: I want to see it" in seen
         terminal.type("no idea\r")
         terminal.see("As you wish.")
         assert not (place.project / "made").exists()
@@ -152,6 +160,7 @@ def test_ctrl_c_stops_the_turn_and_all_it_started_and_the_conversation_goes_on(p
 
 
 def test_ctrl_c_stops_a_stream_and_an_open_question(place: Place) -> None:
+    always_ask(place)
     ask = turn(calls=[call("shell_exec", command="touch made")])
     endless = Reply(turn=turn("I will never end."), how="stall", at=0.8)
     with ScriptedServer([endless, ask]) as server, chat(place, server) as terminal:
@@ -164,6 +173,20 @@ def test_ctrl_c_stops_a_stream_and_an_open_question(place: Place) -> None:
         terminal.type("\x03")
         terminal.see("stopped; what was done is kept")
         assert not (place.project / "made").exists()
+
+
+def test_sigterm_in_a_turn_ends_it_with_all_it_started(place: Place) -> None:
+    mark = f"33{os.getpid()}"
+    slow = turn(calls=[call("code_interpreter", code=f"import subprocess; subprocess.run(['sleep', '{mark}'])")])
+    with ScriptedServer([slow]) as server, chat(place, server) as terminal:
+        terminal.type("wait\r")
+        end = time.monotonic() + 40
+        while not alive(mark):
+            assert time.monotonic() < end, terminal.text
+            time.sleep(0.05)
+        terminal.process.terminate()
+        assert terminal.ended() == 143
+        assert not alive(mark)
 
 
 def test_ctrl_c_twice_at_the_prompt_quits(place: Place) -> None:

@@ -205,6 +205,9 @@ def test_the_task_can_come_from_stdin(place: Place) -> None:
 
 
 def test_R60_what_needs_a_person_and_finds_none_ends_with_4_and_runs_after_the_approval(place: Place) -> None:
+    place.home.mkdir(mode=0o700)
+    rule = '[[rules]]\nname = "see-it-first"\ntool = "shell_exec"\nverdict = "ask"\nreason = "I want to see it"\n'
+    (place.home / "config.toml").write_text(rule)
     ask = turn(calls=[call("shell_exec", command="touch made")])
     with ScriptedServer([ask, "It needs your approval.", ask, "Made."]) as server:
         first = place("run", "make it", "--model", spec(server), "--json")

@@ -151,6 +151,7 @@ class TurnView:
             case TurnStarted():
                 self._since, self._doing = time.monotonic(), "thinking"
             case TextPiece(_, text):
+                self._doing = "writing"
                 self._block(self._pieces.feed(plain(text)))
             case ReasoningPiece():
                 self._doing = "thinking"
