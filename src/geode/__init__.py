@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .policy.chain import PolicyAuditResult, PolicyChain, ToolPolicy
     from .policy.scopes import NODE_TOOL_ALLOWLISTS, NodeScopePolicy
     from .runtime import GeodeRuntime
+    from .skills.document import SkillDefinition
+    from .skills.loader import SkillLoader
+    from .skills.registry import SkillRegistry
     from .tools.registry import ToolRegistry
     from .tools.tool import Tool, ToolContext, ToolOutput, tool
 
@@ -48,6 +51,9 @@ __all__ = [
     "PolicyChain",
     "Scope",
     "ScriptedModel",
+    "SkillDefinition",
+    "SkillLoader",
+    "SkillRegistry",
     "Tool",
     "ToolContext",
     "ToolOutput",
@@ -71,6 +77,9 @@ _HOMES = {
     "policy.chain": ("PolicyAuditResult", "PolicyChain", "ToolPolicy"),
     "policy.scopes": ("NODE_TOOL_ALLOWLISTS", "NodeScopePolicy"),
     "runtime": ("GeodeRuntime",),
+    "skills.document": ("SkillDefinition",),
+    "skills.loader": ("SkillLoader",),
+    "skills.registry": ("SkillRegistry",),
     "tools.registry": ("ToolRegistry",),
     "tools.tool": ("Tool", "ToolContext", "ToolOutput", "tool"),
 }
