@@ -323,6 +323,7 @@ class GeodeRuntime:
         limits: Limits | None = None,
         residents: str = "coding",
         allow: Iterable[str] = (),
+        node: str | None = None,
         prompt: str | None = None,
         suffix: str = "",
     ) -> AgenticLoop:
@@ -334,6 +335,7 @@ class GeodeRuntime:
             limits: what one run may use; None takes the defaults.
             residents: profile of resident tools: "coding" or "assistant".
             allow: tools the person asks for explicitly in this conversation.
+            node: pipeline node the agent acts as: its tools and skills are those of the node.
             prompt: instructions with `{skill_context}`; None takes those of the package.
             suffix: appended to the instructions, after the facts about this place.
 
@@ -345,7 +347,9 @@ class GeodeRuntime:
         requested = self.settings.allow | frozenset(allow)
 
         def make_call(name: str, arguments: Mapping[str, Any]) -> Call:
-            return self.make_call(name, arguments, origin=Origin.MODEL, session=conversation.id, requested=requested)
+            return self.make_call(
+                name, arguments, origin=Origin.MODEL, session=conversation.id, requested=requested, node=node
+            )
 
         def visible(name: str) -> bool:
             return self.policy.evaluate(Question.of(make_call(name, {}))).decision is not Decision.DENY
@@ -357,7 +361,7 @@ class GeodeRuntime:
             make_call=make_call,
             visible=visible,
             fit=MediaFitter(model.profile, self.settings.home / "media" / conversation.id).fit,
-            skills=ConversationSkills(self.skills, self.rights, conversation.id),
+            skills=ConversationSkills(self.skills, self.rights, conversation.id, node=node),
             prompt=prompt,
             suffix="\n\n".join(filter(None, (_place(self.settings), suffix))),
             residents=residents,

@@ -422,3 +422,20 @@ async def test_E17_a_skill_added_in_a_conversation_is_used_in_the_next_turn_and_
     assert "Boil the water first." in third.messages[-1].results[0].text
     assert first.system == second.system == third.system and first.tools == second.tools
     assert second.messages[: len(first.messages)] == first.messages
+
+
+async def test_E5_a_node_gets_its_own_skills_and_tools_and_no_others(make: Any, home: Path) -> None:
+    for name, nodes in (("for_scoring", "scoring"), ("for_analyst", "analyst"), ("for_all", "")):
+        (home / "skills" / name).mkdir(parents=True)
+        scope = f"nodes: [{nodes}]\n" if nodes else ""
+        (home / "skills" / name / "SKILL.md").write_text(
+            f"---\nname: {name}\ndescription: Knowledge.\n{scope}---\nBody.\n"
+        )
+    runtime = make(tools=TOOLS)
+    model = ScriptedModel([[through("look", n=1)], "ok"], validate=valid)
+    loop = await runtime.agent(model, node="scoring")
+    outcome = await loop.run("score it")
+    system = model.requests[0].system
+    assert "for_scoring" in system and "for_all" not in system and "for_analyst" not in system
+    assert [t["function"]["name"] for t in model.requests[0].tools] == ["call_tool"], "only what the node may use"
+    assert outcome.calls[0]["status"] == "denied" and ORDER == []

@@ -36,12 +36,14 @@ class ConversationSkills:
         library: all skills of the project.
         rights: what active skills change about permissions.
         session: id of the session.
+        node: pipeline node the session acts as; its prompt then holds that node's skills and no others.
     """
 
-    def __init__(self, library: SkillLibrary, rights: SkillRights, session: str) -> None:
+    def __init__(self, library: SkillLibrary, rights: SkillRights, session: str, *, node: str | None = None) -> None:
         self._library = library
         self._rights = rights
         self._session = session
+        self._node = node
         self._news: list[str] = []
         self._stop = library.subscribe(lambda changes: self._news.append(changes.announcement))
 
@@ -49,7 +51,7 @@ class ConversationSkills:
         """Names and descriptions for the prompt; what is in it is not announced again."""
         self._library.refresh()
         self._news.clear()
-        return self._library.registry.get_context_block(max_chars)
+        return self._library.registry.get_context_block(max_chars, node=self._node)
 
     def news(self) -> str:
         """What changed since the prompt or the last call, for a message; "" when nothing did."""
