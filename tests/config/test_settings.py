@@ -187,3 +187,12 @@ def test_the_shown_settings_carry_value_and_origin(place: Place) -> None:
     shown = place.load().to_json()
     assert shown["settings"]["allow"] == {"value": ["a", "b"], "origin": "user"}
     assert shown["settings"]["output.tail"] == {"value": 50, "origin": "default"}
+
+
+@pytest.mark.parametrize("entry", ["*", "**", "srv__["])
+def test_an_entry_of_allow_that_names_no_tool_is_refused(place: Place, entry: str) -> None:
+    place.user(f"allow = ['{entry}']")
+    with pytest.raises(ConfigError, match="names none"):
+        place.load()
+    place.user("allow = ['weather__*', 'send_report']")
+    assert place.load().allow == {"weather__*", "send_report"}

@@ -193,13 +193,73 @@ def test_a_users_ask_beats_a_users_allow_and_a_default_allow(build: Build) -> No
     assert on(engine, "read", "workspace") == "allow"
 
 
-def test_a_request_lifts_default_questions_for_that_tool_only(build: Build) -> None:
-    engine = build("[[rules]]\nname='q'\neffect='delete'\nverdict='ask'\n")
-    asked = frozenset({"t"})
-    assert on(engine, "network", "internet", requested=asked) == "allow"
-    assert on(engine, "network", "internet", requested=frozenset({"other"})) == "ask"
-    assert on(engine, "delete", "workspace", requested=asked) == "ask"
-    assert on(engine, "delete", "home", requested=asked) == "deny"
+@pytest.mark.parametrize(
+    ("kind", "scope", "wanted"),
+    [
+        ("communicate", "service", "allow"),
+        ("spend", "service", "allow"),
+        ("configure", "geode", "allow"),
+        ("spawn", "unknown", "allow"),
+        ("execute", "service", "allow"),
+        ("read", "service", "allow"),
+        ("write", "service", "allow"),
+        ("delete", "service", "ask"),
+        ("delete", "workspace", "ask"),
+        ("network", "internet", "ask"),
+        ("network", "service", "ask"),
+        ("execute", "unknown", "ask"),
+        ("execute", "system", "ask"),
+        ("read", "home", "ask"),
+        ("read", "system", "ask"),
+        ("write", "protected", "ask"),
+        ("write", "unknown", "ask"),
+        ("privilege", "system", "deny"),
+        ("delete", "home", "deny"),
+        ("read", "secret", "deny"),
+    ],
+)
+def test_a_request_answers_whether_the_tool_may_act_and_nothing_else(
+    build: Build, kind: str, scope: str, wanted: str
+) -> None:
+    assert on(build(), kind, scope, requested=frozenset({"t"})) == wanted
+
+
+def test_a_request_for_the_shell_lets_no_command_pass_that_asks(build: Build) -> None:
+    engine = build()
+    asked = frozenset({"shell_exec"})
+    for command in ("rm a", "curl https://x", "make", "cat $X", "cat /etc/hosts", "echo x > .git/config"):
+        assert shell(engine, command, requested=asked).decision is Decision.ASK, command
+
+
+def test_a_request_holds_for_its_tool_only_and_never_lifts_a_persons_own_question(build: Build) -> None:
+    engine = build("[[rules]]\nname='q'\neffect='spend'\nverdict='ask'\n")
+    assert on(engine, "communicate", "service", requested=frozenset({"other"})) == "ask"
+    assert on(engine, "spend", "service", requested=frozenset({"t"})) == "ask"
+
+
+def test_a_request_may_be_a_pattern_but_never_everything(build: Build) -> None:
+    engine = build()
+    for wanted, asked in (("allow", "srv__*"), ("allow", "srv__?ead"), ("ask", "*"), ("ask", "**"), ("ask", "srv__[")):
+        assert on(engine, "execute", "service", tool="srv__read", requested=frozenset({asked})) == wanted, asked
+    assert on(engine, "execute", "service", tool="other__read", requested=frozenset({"srv__*"})) == "ask"
+
+
+def test_the_reason_names_what_is_not_known(build: Build) -> None:
+    engine = build()
+    assert "`" not in shell(engine, "ls && make all").reason
+    assert shell(engine, "ls && make all").reason == "what this does is not known: make all"
+    assert "the value of $X" in shell(engine, "cat $X").reason
+    assert shell(engine, "cat /etc/hosts").reason == "reads outside the workspace"
+    many = shell(engine, "; ".join(f"make t{n}" for n in range(6)))
+    assert many.reason.endswith("make t0, make t1, make t2 (and 3 more)")
+    assert len(shell(engine, "make " + "x" * 5000).reason) < 300
+
+
+def test_the_refusal_of_a_servers_tool_says_how_to_allow_it_for_good(build: Build) -> None:
+    verdict = build().evaluate(Question(tool="srv__read", impacts=(impact("execute", "service"),)))
+    assert 'allow = ["srv__read"]' in verdict.advice
+    allowed = build('allow = ["srv__read"]\n')
+    assert allowed.evaluate(Question(tool="srv__read", impacts=())).decision is Decision.ALLOW
 
 
 def test_T55_a_project_tightens_and_never_loosens(build: Build) -> None:

@@ -34,7 +34,7 @@ _PRINTERS = {
 }
 _NAMES_ONLY = {
     "ls": "-aAbBcCdFfgGhHiklLmnNopqQrRsStuUvxXZ1 -I= --all --almost-all --author --escape --block-size="
-    " --ignore-backups --color? --directory --classify? --file-type --format= --full-time --no-group --group-directories-first"
+    " --ignore-backups --color? --directory --classify? --file-type --format= --full-time --no-group"
     " --human-readable --si --hide= --indicator-style= --inode --ignore= --kibibytes --numeric-uid-gid --literal"
     " --quote-name --quoting-style= --reverse --recursive --size --sort= --time= --time-style= --width= --zero",
     "stat": "-Lft -c= --dereference --file-system --format= --printf= --terse",

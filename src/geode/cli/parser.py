@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .invocation import Invocation
 
 __all__ = [
+    "ALLOW_HELP",
     "COMMANDS",
     "CommandParser",
     "Globals",
@@ -44,6 +45,11 @@ COMMANDS: dict[str, str] = {
     "help": "explain a topic",
 }
 """Command -> one line for `geode --help`; the module `geode.cli.commands.NAME` has `configure(parser)`."""
+
+ALLOW_HELP = (
+    "you ask for this tool (or srv__*): it may act, talk to its service, send, spend; "
+    "what deletes, reaches the network or leaves the workspace still asks"
+)
 
 _EPILOG = """\
 Start with:

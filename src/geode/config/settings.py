@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..core.errors import ConfigError
 from .document import Document, read_document
@@ -170,7 +170,10 @@ def _text(value: Any) -> str:
 
 def _names(value: Any) -> str:
     good = isinstance(value, list | tuple | set | frozenset) and all(isinstance(v, str) and v for v in value)  # pyright: ignore[reportUnknownVariableType]
-    return "" if good else "must be a list of tool names"
+    if not good:
+        return "must be a list of tool names"
+    every = next((v for v in cast("list[str]", value) if not v.strip("*") or v.count("[") != v.count("]")), None)
+    return "" if every is None else f"must name tools, or a group of them (srv__*): {every!r} names none"
 
 
 def _backend(value: Any) -> str:

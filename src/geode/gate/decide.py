@@ -146,4 +146,6 @@ def _nobody(verdict: Verdict, approval_id: str) -> Clearance:
         f"needs approval ({verdict.reason or 'policy asks'}; rule {rules}) and there is no approver here. "
         f"It was not run. A person can allow exactly this call once with: geode approvals approve {approval_id}"
     )
+    if verdict.advice:
+        message += f"\n{verdict.advice}"
     return Clearance(verdict=verdict, approval_id=approval_id, waiting=True, message=message)

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
 from ..config.settings import RuleText, Settings
 from ..core.call import Call, Decision, TraceStep, Verdict
-from ..core.effects import Impact, Origin
+from ..core.effects import Effect, Impact, Origin, Scope
 from ..core.errors import ConfigError, GeodeError
 from .chain import BUILTIN_MODES, PolicyChain, ToolPolicy
 from .defaults import DEFAULTS, DEFAULTS_NAME
+from .globs import GlobError, Names
 from .rules import Rule, Subject, compile_rule
 from .scopes import NodeScopePolicy
 
 __all__ = ["PolicyEngine", "Question"]
 
 _CACHE_LIMIT = 4096
+_SHOWN_TARGETS = 3
+_SHOWN_CHARS = 120
+
+_IN_THE_TOOL = frozenset({Effect.COMMUNICATE, Effect.SPEND, Effect.SPAWN, Effect.CONFIGURE})
+_NEVER_BY_REQUEST = frozenset({Effect.DELETE, Effect.PRIVILEGE, Effect.NETWORK})
+"""A request for a tool answers "may this tool act at all", not "may it do this to that"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +40,7 @@ class Question:
         node: pipeline node, or None.
         user: on whose behalf; kept for the record.
         origin: which kind of front asks; None when it is not known.
-        requested: tools the person asked for explicitly.
+        requested: names or patterns of tools the person asked for explicitly.
         taint: labels of untrusted content the caller has seen.
         source: where the tool comes from ("builtin", "mcp:NAME", …), "" when not known.
         impacts: the resolved effects; None before the tool is looked up.
@@ -148,31 +157,31 @@ class PolicyEngine:
             return Verdict(decision, tuple(steps), (), advice)
         judged = [self._judge(named, impact) for impact in question.impacts] or [self._without_effects(named)]
         worst = max(judged, key=lambda j: j.decision.rank)
-        for one in judged:
-            steps.extend(s for s in one.steps if s not in steps)
+        steps += _merged(judged, question.impacts)
         if worst.decision.rank > decision.rank:
             decision = worst.decision
         if not advice and decision is worst.decision:
-            advice = worst.advice
+            advice = worst.advice.replace("{tool}", question.tool)
         return Verdict(decision, tuple(steps), question.impacts, advice)
 
     def _named(self, q: Question) -> _ByName:
         if self._cached_version != self.chain.version or len(self._cache) > _CACHE_LIMIT:
             self._cache = {}
             self._cached_version = self.chain.version
-        key = (q.tool, q.mode, q.node, q.origin, bool(q.taint), q.tool in q.requested, q.source)
+        asked_for = bool(q.requested) and q.tool in _names(q.requested)
+        key = (q.tool, q.mode, q.node, q.origin, bool(q.taint), asked_for, q.source)
         found = self._cache.get(key)
         if found is None:
-            found = self._cache[key] = self._by_name(q)
+            found = self._cache[key] = self._by_name(q, asked_for)
         return found
 
-    def _by_name(self, q: Question) -> _ByName:
+    def _by_name(self, q: Question, asked_for: bool) -> _ByName:
         subject = Subject(q.tool, q.source, q.origin, self.chain.modes_like(q.mode), bool(q.taint))
         rules = tuple(r for r in self.rules if r.applies(subject))
         lifted = any(
             r.layer == "user" and r.verdict is Decision.ALLOW and r.names_tools and not r.about_impact for r in rules
         )
-        requested = lifted or q.tool in q.requested
+        requested = lifted or asked_for
         audit = self.chain.audit_check(
             q.tool, mode=q.mode, user=q.user, requested=frozenset({q.tool}) if requested else frozenset()
         )
@@ -184,7 +193,7 @@ class PolicyEngine:
             if rule.verdict is Decision.DENY and not rule.about_impact:
                 steps.append(_step(rule, q.tool))
                 advice = advice or rule.advice
-        return _ByName(steps, advice, rules, q.tool in q.requested)
+        return _ByName(steps, advice, rules, asked_for)
 
     def _judge(self, named: _ByName, impact: Impact) -> _Judged:
         if named.target_rules:
@@ -230,6 +239,43 @@ def _step(rule: Rule, what: str) -> TraceStep:
     )
 
 
+def _merged(judged: Iterable[_Judged], impacts: Iterable[Impact]) -> list[TraceStep]:
+    """The steps of all impacts, each once; one about something unknown or a program names it."""
+    targets: dict[TraceStep, list[str]] = {}
+    for one, impact in zip_longest(judged, impacts):
+        for step in one.steps if one else ():
+            named = targets.setdefault(step, [])
+            if impact is not None and impact.target and step.verdict is not Decision.ALLOW and _needs_naming(impact):
+                named.append(impact.target)
+    return [replace(step, reason=_about(step.reason, named)) if named else step for step, named in targets.items()]
+
+
+def _needs_naming(impact: Impact) -> bool:
+    return impact.kind is Effect.EXECUTE or impact.scope is Scope.UNKNOWN
+
+
+def _about(reason: str, targets: list[str]) -> str:
+    """`reason: target, target (and 2 more)`; long targets are cut, visibly."""
+    each = list(dict.fromkeys(targets))
+    shown = [t if len(t) <= _SHOWN_CHARS else f"{t[:_SHOWN_CHARS]}…" for t in each[:_SHOWN_TARGETS]]
+    more = f" (and {len(each) - _SHOWN_TARGETS} more)" if len(each) > _SHOWN_TARGETS else ""
+    return f"{reason}: {', '.join(shown)}{more}"
+
+
+@lru_cache(maxsize=64)
+def _names(requested: frozenset[str]) -> Names:
+    """What was asked for, as names and patterns. A malformed pattern is nobody's name; `*` alone names no tool."""
+    return Names(entry for entry in requested if entry.strip("*") and _well_formed(entry))
+
+
+def _well_formed(entry: str) -> bool:
+    try:
+        Names((entry,))
+    except GlobError:
+        return False
+    return True
+
+
 def _chain_advice(chain: PolicyChain, q: Question) -> str:
     if q.mode not in chain.modes:
         return f"use one of the modes {', '.join(chain.modes)}"
@@ -241,9 +287,11 @@ def _chain_advice(chain: PolicyChain, q: Question) -> str:
 def _judge_impact(named: _ByName, impact: Impact) -> _Judged:
     """deny > ask > allow among the rules that cover an impact; one that no rule covers asks.
 
-    What a user's own rule allows, or the person requested by name, lifts the questions of the
-    default rules, never those of the user's or the project's rules, and never a denial.
+    What a user's own rule allows lifts the questions of the default rules, never those of the
+    user's or the project's rules, and never a denial. A request for the tool by name lifts only
+    those whose risk lies in the tool itself.
     """
+    requested = named.requested and _by_request(impact)
     covering = [r for r in named.rules if r.covers(impact)]
     denies = [r for r in covering if r.verdict is Decision.DENY]
     if denies:
@@ -254,14 +302,19 @@ def _judge_impact(named: _ByName, impact: Impact) -> _Judged:
         return _judged(Decision.ASK, firm, impact)
     allows = [r for r in covering if r.verdict is Decision.ALLOW]
     lifting = [r for r in allows if r.layer == "user"]
-    if asks and not lifting and not named.requested:
+    if asks and not lifting and not requested:
         return _judged(Decision.ASK, asks, impact)
     if lifting or (allows and not asks):
         return _judged(Decision.ALLOW, lifting or allows, impact)
-    if named.requested:
+    if requested:
         return _Judged(Decision.ALLOW, (TraceStep("requested", Decision.ALLOW, "explicitly requested by the person"),))
     reason = f"no rule covers {impact.kind.value} on {impact.scope.value}"
     return _Judged(Decision.ASK, (TraceStep("no-rule", Decision.ASK, reason),))
+
+
+def _by_request(impact: Impact) -> bool:
+    """Whether asking for the tool is an answer to the question this impact raises."""
+    return impact.kind in _IN_THE_TOOL or (impact.scope is Scope.SERVICE and impact.kind not in _NEVER_BY_REQUEST)
 
 
 def _judged(decision: Decision, rules: list[Rule], impact: Impact) -> _Judged:

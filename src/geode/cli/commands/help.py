@@ -62,6 +62,9 @@ Policy
     tool = "send_*"
     verdict = "deny"
     reason = "this machine sends nothing"
+  --allow TOOL, or allow = ["TOOL", "srv__*"] in config.toml, says that you want a tool used: it lifts
+  what asks because of the tool itself (an outside service, sending, spending, configuring), never
+  what asks because of what this call does (deleting, the network, an unknown command, files outside).
   A project's .geode/config.toml can only make things stricter.""",
     "modes": """\
 Modes (--mode M)

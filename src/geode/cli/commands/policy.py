@@ -11,7 +11,7 @@ from ...core.errors import GeodeError, UsageError
 from .. import render
 from ..inputs import arguments_from, open_text, parse_object
 from ..invocation import Invocation, principal
-from ..parser import CommandParser, add_command, add_group
+from ..parser import ALLOW_HELP, CommandParser, add_command, add_group
 
 if TYPE_CHECKING:
     from ...core.call import Verdict
@@ -30,7 +30,7 @@ def configure(parser: CommandParser) -> None:
     check.add_argument("--args", dest="arguments", metavar="JSON", help="arguments: JSON, @FILE or - for stdin")
     check.add_argument("--node", metavar="N", help="pipeline node that would call it")
     check.add_argument("--user", metavar="U", help="on whose behalf (default: you)")
-    check.add_argument("--allow", action="append", default=[], metavar="TOOL", help="asked for by the person")
+    check.add_argument("--allow", action="append", default=[], metavar="TOOL", help=ALLOW_HELP)
     command = add_command(group, "command", "would this shell command be allowed? (nothing is run)", _command)
     command.add_argument("command", nargs="?", metavar="CMD", help="the command, quoted as one word")
     for each in (check, command):

@@ -7,7 +7,7 @@ import ipaddress
 from ...core.errors import UsageError
 from .. import render
 from ..invocation import Invocation
-from ..parser import CommandParser
+from ..parser import ALLOW_HELP, CommandParser
 
 __all__ = ["configure"]
 
@@ -23,7 +23,7 @@ def configure(parser: CommandParser) -> None:
         default="direct",
         help="direct: every tool is listed; search: only search, inspect and call",
     )
-    parser.add_argument("--allow", action="append", default=[], metavar="TOOL", help="you ask for this tool explicitly")
+    parser.add_argument("--allow", action="append", default=[], metavar="TOOL", help=ALLOW_HELP)
     parser.set_defaults(run=_serve)
 
 

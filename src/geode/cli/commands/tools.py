@@ -16,7 +16,7 @@ from .. import render
 from ..errors import exit_code_of
 from ..inputs import arguments_from
 from ..invocation import Invocation
-from ..parser import CommandParser, add_command, add_group, add_paging, words_of
+from ..parser import ALLOW_HELP, CommandParser, add_command, add_group, add_paging, words_of
 
 if TYPE_CHECKING:
     from ...tools.registry import ToolEntry
@@ -40,7 +40,7 @@ def configure(parser: CommandParser) -> None:
     call.add_argument("--args", dest="arguments", default="{}", metavar="JSON", help="JSON, @FILE or - for stdin")
     call.add_argument("--node", metavar="N", help="pipeline node that makes the call")
     call.add_argument("--idempotency-key", metavar="K", help="a second call with this key returns the first result")
-    call.add_argument("--allow", action="append", default=[], metavar="TOOL", help="you ask for this tool explicitly")
+    call.add_argument("--allow", action="append", default=[], metavar="TOOL", help=ALLOW_HELP)
     export = add_command(group, "export", "all tools in a provider's form", _export)
     export.add_argument("--format", choices=("anthropic", "openai", "mcp"), required=True)
     export.add_argument("--defer", action="store_true", help="mark tools to be loaded when found (anthropic)")
