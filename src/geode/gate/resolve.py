@@ -47,8 +47,12 @@ class Resolved:
 
     @property
     def digest(self) -> str:
-        """Digest of exactly what would run, the tool's definition included."""
-        return self.call.digest(self.entry.digest if self.entry else "")
+        """Digest of exactly what would run, the tool's definition included; computed anew each time."""
+        if self.entry is None:
+            return self.call.digest()
+        binds = self.entry.spec.binds
+        about = binds(self.call.arguments) if binds is not None else ""
+        return self.call.digest(f"{self.entry.digest} {about}".rstrip())
 
 
 def resolve(call: Call, registry: ToolRegistry, policy: PolicyEngine, workspace: Workspace) -> Resolved:
@@ -143,6 +147,8 @@ def _real(path: str, workspace: Workspace) -> str:
     """The absolute path a rule is matched against, symbolic links followed; other targets come back unchanged."""
     if path.startswith("result:"):
         return path
+    if path == "~" or path.startswith(("~/", "~\\")):  # as the workspace reads it, or a rule could be walked around
+        path = os.path.join(Path.home(), path[2:])
     return os.path.realpath(os.path.join(workspace.root, path))
 
 
