@@ -8,7 +8,7 @@ A comment in the line before a fence says what becomes of it:
 
 Every document has a home and a project of its own, empty at its beginning. In a console, lines that
 begin with `$ ` are commands, what follows is their output; `…` stands for any text in a line, a line
-of nothing but `…` for any lines.
+of nothing but `…` for any lines. A command must succeed; one that is meant to fail says `|| echo …`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from geode.config.settings import load_settings
 from geode.core.effects import Effect, Impact, Scope
 from geode.core.errors import ConfigError
 from geode.mcp.config import load_servers
+from geode.mcp.stdio import base_environment
 from geode.policy.engine import PolicyEngine, Question
 from geode.policy.rules import compile_rule
 from geode.tools.definitions import parse_definitions
 
 ROOT = Path(__file__).resolve().parents[2]
 _SNIPPET = re.compile(
-    r"^<!-- (test|file: (?P<file>\S+)) -->\n```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^<!-- (?:test|file: (?P<file>\S+)) -->\n```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-DOCUMENTS = [
-    p for p in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]) if _SNIPPET.search(p.read_text("utf-8"))
-]
+_ALL = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = [path for path in _ALL if _SNIPPET.search(path.read_text("utf-8"))]
 
 
 @dataclass
@@ -53,11 +53,7 @@ class Place:
     def run(self, argv: list[str]) -> tuple[int, str]:
         """Exit code and output; no terminal, no keys, Geode's data in the home."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("GEODE_") and not k.endswith("_API_KEY")}
-        env |= {
-            "HOME": str(self.home),
-            "PATH": f"{Path(sys.executable).parent}:{env['PATH']}",
-            "GEODE_SOURCE": str(ROOT),
-        }
+        env |= {"HOME": str(self.home), "PATH": f"{Path(sys.executable).parent}:{env['PATH']}"}
         done = subprocess.run(
             argv,
             cwd=self.project,
@@ -186,3 +182,10 @@ def test_the_keys_of_a_rule_are_all_described() -> None:
     known = set(re.findall(r"\w+", refused.value.fix.partition(":")[2]))
     described = {name for row in _rows("docs/policy.md", "key of a rule")[1:] for name in re.findall(r"\w+", row[0])}
     assert described == known
+
+
+def test_the_variables_that_servers_get_are_named() -> None:
+    text = (ROOT / "docs/servers.md").read_text("utf-8")
+    named = set(re.findall(r"`([A-Z_]+)`", text.partition("and no others:")[2].partition("\n")[0]))
+    assert set(base_environment(dict.fromkeys([*named, "SECRET", "LD_PRELOAD", "PYTHONPATH"], "x"))) == named
+    assert {"HOME", "PATH"} <= named
