@@ -103,7 +103,7 @@ class Invocation:
 
             return default_home()
         try:
-            return Path(given).expanduser().absolute()
+            return Path(os.path.abspath(Path(given).expanduser()))
         except (RuntimeError, ValueError) as error:
             raise UsageError(f"--home {given!r} cannot be used: {error}", fix="give a directory") from None
 
@@ -182,6 +182,8 @@ class Invocation:
         approver = TerminalApprover(settings.approval_timeout) if ask else None
         runtime = GeodeRuntime.create(self.project, self.home, mode=self.mode, approver=approver)
         async with runtime:
+            if lost := await runtime.audit.key_lost():
+                render.note(render.paint(f"WARNING: {lost}", "red", sys.stderr))
             stop = runtime.subscribe(events) if events is not None else None
             try:
                 yield runtime

@@ -18,7 +18,20 @@ from typing import Any, Generic, TextIO, TypeVar
 
 from ..core.errors import UsageError
 
-__all__ = ["Page", "emit_json", "emit_line", "note", "page", "paint", "plain", "shortened", "size", "table", "visible"]
+__all__ = [
+    "Page",
+    "counted",
+    "emit_json",
+    "emit_line",
+    "note",
+    "page",
+    "paint",
+    "plain",
+    "shortened",
+    "size",
+    "table",
+    "visible",
+]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
@@ -73,6 +86,11 @@ def colours_on(stream: TextIO) -> bool:
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     """`text` in a colour (red, green, yellow, cyan, dim, bold) where colours are on."""
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if colours_on(stream or sys.stdout) else text
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`, `1,234 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:

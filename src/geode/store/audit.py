@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from sqlalchemy import Connection, insert, literal_column, select
+from sqlalchemy import Connection, func, insert, literal_column, select
 
 from .audit_chain import COLUMNS, Keys, seal, start
 from .audit_home import AuditHome, Head, Manifest, Slot
@@ -138,6 +138,28 @@ class AuditLog:
         """
         return await self._db.read(lambda c: verify(c, self._home, progress))
 
+    async def verify_newest(self) -> AuditReport:
+        """Whether what follows each signed head is as Geode wrote it: quick, however long the record is."""
+        return await self._db.read(self._newest)
+
+    async def size(self) -> int:
+        """How many records there are."""
+        count = select(func.count()).select_from(audit)
+        return await self._db.read(lambda c: c.execute(count).scalar_one())
+
+    async def key_lost(self) -> str:
+        """What it means that the key is not there although records are; "" while all is well."""
+        if self._home.keys() is not None:
+            return ""
+        begun = self._home.manifest_file.exists() or bool(self._home.head_writers())
+        if not begun and not await self._db.read(self._has_rows_of_ours):
+            return ""
+        return (
+            f"the audit key {self._home.key_file} is missing or unusable, although there are records: a new key is made"
+            " when something is recorded, and what was recorded before can no longer be verified."
+            " If you have the key, put it back first."
+        )
+
     async def list(
         self,
         *,
@@ -165,6 +187,19 @@ class AuditLog:
     async def in_doubt(self) -> tuple[AuditEntry, ...]:
         """Calls that were begun by a process that has ended and have no outcome."""
         return await self._query.in_doubt()
+
+    def _newest(self, connection: Connection) -> AuditReport:
+        keys = self._home.keys()
+        manifest = None if keys is None else self._home.manifest(keys)
+        if keys is None or manifest is None:
+            what = f"key file {self._home.key_file}" if keys is None else f"list of writers {self._home.manifest_file}"
+            return AuditReport(False, 0, None, [f"the {what} is missing or unusable: nothing can be verified"])
+        problems = [f"noted before: {incident}" for incident in manifest.incidents]
+        for writer in manifest.writers:
+            found = self._continuation(connection, keys, writer)
+            if isinstance(found, str):
+                problems.append(f"writer {writer}: {found}")
+        return AuditReport(not problems, len(manifest.writers), None, problems)
 
     # ------------------------------------------------------------ in a transaction of the writer
 

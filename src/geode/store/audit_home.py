@@ -105,9 +105,11 @@ class AuditHome:
 
     def __init__(self, home: Path, database: str) -> None:
         root = home / "audit"
-        if Path(database).is_relative_to(home.absolute()):
-            # A home can be moved with what is in it; all else is known by its full name.
-            database = Path(database).relative_to(home.absolute()).as_posix()
+        for place in (Path(os.path.abspath(home)), Path(os.path.realpath(home))):
+            if Path(database).is_relative_to(place):
+                # A home can be moved with what is in it; all else is known by its full name.
+                database = Path(database).relative_to(place).as_posix()
+                break
         slug = re.sub(r"[^A-Za-z0-9]+", "-", database).strip("-")[-40:]
         self.folder = root / f"{slug}-{hashlib.sha256(database.encode('utf-8', 'replace')).hexdigest()[:8]}"
         self.key_file = root / "key"

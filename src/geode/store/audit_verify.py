@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, func, literal_column, select
+from sqlalchemy import Connection, func, inspect, literal_column, select
 from sqlalchemy.exc import DBAPIError
 
 from .audit_chain import COLUMNS, Keys, seal, start
@@ -92,6 +92,9 @@ def verify(connection: Connection, home: AuditHome, progress: Callable[[int, int
     manifest = home.manifest(keys) if keys else None
     files = home.head_writers()
     heads = {w: home.head(keys, w) for w in files} if keys else {}
+    if not inspect(connection).has_table(audit.name):
+        findings.add("the table of records is not in the database: every record is gone; put a backup in its place")
+        return findings.report(0)
     total = connection.execute(select(func.count()).select_from(audit)).scalar_one()
     if keys is None:
         if total or files or home.manifest_file.exists():

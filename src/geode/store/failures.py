@@ -22,6 +22,7 @@ _CORRUPT = (
     "move it aside together with its -wal and -shm files and put a backup in its place;"
     " without a backup Geode starts an empty one, and `geode audit verify` will say what is gone"
 )
+_RESTORE = "check it with the database's own tools, or put a backup in its place; if it is sound, please report this"
 _OPEN = "check that the folder exists, that the path is a file and that this user may read and write both"
 _SERVER = "check that the server runs and that host, port, user, password and database in GEODE_DATABASE_URL are right"
 
@@ -35,6 +36,13 @@ _SQLITE: tuple[tuple[str, str, str, type[StoreError]], ...] = (
     ("malformed", "is damaged", _CORRUPT, StoreError),
     ("unable to open database file", "cannot be opened", _OPEN, StoreError),
     ("disk i/o error", "cannot be read or written: the disk reports an error", _SPACE, StoreError),
+    (
+        "no such table",
+        "lacks a table that Geode made: it was removed, or the file is another program's",
+        _CORRUPT,
+        StoreError,
+    ),
+    ("no such column", "lacks a column that Geode made: the table is another program's", _CORRUPT, StoreError),
     ("could not decode to utf-8", "holds text that is damaged", _CORRUPT, StoreError),
 )
 
@@ -65,9 +73,11 @@ def translate(error: BaseException, where: str) -> StoreError:
         return StoreBusy(f"the database {where} is busy: {said[:200]}", fix="try again")
     if any(sign in lowered for sign in _SERVER_FULL):
         return StoreError(f"the database {where} has no space left", fix="free some space on the server")
+    if "relation" in lowered and "does not exist" in lowered:
+        return StoreError(f"the database {where} lacks a table that Geode made: {said[:200]}", fix=_RESTORE)
     if "connect" in lowered or "authentication" in lowered or "does not exist" in lowered:
         return StoreError(f"the database {where} cannot be reached: {said[:200]}", fix=_SERVER)
-    return StoreError(f"the database {where} refused an operation: {said[:200]}", fix="run `geode doctor`")
+    return StoreError(f"the database {where} refused an operation: {said[:200]}", fix=_RESTORE)
 
 
 def _no_space(where: str) -> bool:
