@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 import subprocess
@@ -51,6 +52,31 @@ async def test_an_official_client_lists_and_calls_over_stdio(geode: Place):
         ("shell_exec", "denied", "gateway"),
         ("read_file", "ok", "gateway"),
     ]
+
+
+def test_R05_a_client_that_sends_nonsense_or_half_a_character_is_answered(geode: Place):
+    def request(id: int, method: str, params: str) -> str:
+        return f'{{"jsonrpc": "2.0", "id": {id}, "method": "{method}", "params": {params}}}'
+
+    hello = '{"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}'
+    lines = [
+        request(1, "initialize", hello),
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        request(2, "tools/call", r'{"name": "read_file", "arguments": {"path": "no \ud99c"}}'),
+        request(3, "tools/list", "[1]"),
+        "hello",
+    ]
+    process = subprocess.Popen(
+        serve_words(geode, "--stdio"), env=geode.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None and process.stdout is not None
+    with process, process.stdin:
+        process.stdin.write("\n".join(lines) + "\n")
+        process.stdin.flush()
+        answers = {a["id"]: a for a in (json.loads(process.stdout.readline()) for _ in range(4))}
+    assert "no \ufffd" in answers[2]["result"]["content"][0]["text"]
+    assert answers[3]["error"]["code"] == -32600
+    assert answers[None]["error"]["code"] == -32700
 
 
 async def test_over_http_with_search_and_sigterm_ends_it(geode: Place):

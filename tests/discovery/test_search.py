@@ -15,7 +15,7 @@ def make_tool(name: str, description: str, properties: dict[str, Any] | None = N
     async def run(ctx: Any, arguments: Any) -> str:
         return ""
 
-    schema = {"type": "object", "properties": properties or {}}
+    schema = {"type": "object", "properties": {} if properties is None else properties}
     return FunctionTool(ToolSpec(name=name, description=description, parameters=schema), run)
 
 
@@ -100,6 +100,12 @@ def test_what_the_asker_may_not_use_is_not_shown(registry: ToolRegistry) -> None
 
 def test_select_returns_exactly_the_named_tools(registry: ToolRegistry) -> None:
     assert names(ToolSearch(registry), "select:read_pdf, chart ,append_row") == ["read_pdf", "append_row"]
+
+
+def test_R22_a_tool_whose_schema_is_odd_does_not_stop_the_search(registry: ToolRegistry) -> None:
+    for number, odd in enumerate(([], 7, "x", {"a": 3, "b": {"description": 7}})):
+        registry.register(make_tool(f"odd_{number}", "Odd.", odd))  # type: ignore[arg-type]
+    assert names(ToolSearch(registry), "check my inbox")
 
 
 def test_one_tool_alone_is_found(registry: ToolRegistry) -> None:

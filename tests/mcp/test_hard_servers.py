@@ -57,6 +57,30 @@ async def test_R65_a_secret_of_the_servers_own_entry_is_not_shown_when_it_tells_
     assert "is no good" in row["stderr_tail"] and secret not in str(row)
 
 
+async def test_R05_a_lone_surrogate_in_an_answer_is_replaced_and_nobody_waits(bench: Bench, started) -> None:
+    bench.declare("raw", "raw.py", "surrogate", r"ok \ud83d end \ud83d\ude00")
+    hub = await started()
+    await hub.discover("raw")
+    assert text_of(await asyncio.wait_for(bench.call("raw__ping"), 10)) == "ok \ufffd end \U0001f600"
+
+
+async def test_an_answer_that_is_no_json_rpc_is_an_error_at_once(bench: Bench, started) -> None:
+    bench.declare("raw", "raw.py", "nonsense")
+    hub = await started()
+    await hub.discover("raw")
+    output = await asyncio.wait_for(bench.call("raw__ping"), 10)
+    assert output.failed and "not valid JSON-RPC" in text_of(output)
+
+
+async def test_R46_a_servers_own_error_code_is_not_taken_for_its_end(bench: Bench, started) -> None:
+    bench.declare("raw", "raw.py", "own_codes")
+    hub = await started()
+    await hub.discover("raw")
+    output = await bench.call("raw__ping")
+    assert output.failed and "no such project" in text_of(output)
+    assert hub.status()[0]["state"] == "ready"
+
+
 async def test_R09_a_slow_server_joins_when_it_is_ready(bench: Bench, started) -> None:
     bench.declare("slow", "raw.py", "slow", "7")
     bench.declare("quick", "raw.py", "plain")

@@ -168,7 +168,8 @@ def _hit(entry: ToolEntry, score: float, band: str) -> Hit:
 def _fields(entry: ToolEntry) -> dict[str, str]:
     spec = entry.spec
     properties = spec.parameters.get("properties", {})
-    described = [f"{k} {v.get('description', '') if isinstance(v, Mapping) else ''}" for k, v in properties.items()]
+    named = properties.items() if isinstance(properties, Mapping) else ()  # a server may have written anything
+    described = [f"{k} {v.get('description', '') if isinstance(v, Mapping) else ''}" for k, v in named]
     return {
         "name": f"{spec.original_name or spec.name} {spec.title}",
         "server": spec.server,

@@ -71,10 +71,11 @@ async def _failed(
     from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_TIMEOUT
 
     name, tool = task.config.name, spec.original_name
-    if error.code == CONNECTION_CLOSED:
+    closed = task.link is None or task.link.closed.is_set()
+    if error.code == CONNECTION_CLOSED and closed:  # servers use the same code for other things
         why = redact(await task.why_closed())
         return _failure(spec, f"MCP server {name!r} ended during the call of {tool!r}: {why}. It was not repeated.")
-    if error.code == REQUEST_TIMEOUT and late:  # servers use the same code for other things
+    if error.code == REQUEST_TIMEOUT and late:  # and this one
         raise ToolTimeout(
             f"MCP server {name!r} did not answer {tool!r} within {task.config.call_timeout:g} s; it was told to stop",
             fix="ask for less at a time, or raise call_timeout in its entry",

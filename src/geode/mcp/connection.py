@@ -38,7 +38,7 @@ async def negotiate(session: ClientSession, name: str, *, era: str = "") -> None
     """
     from mcp.client.session import DISCOVER_TIMEOUT_SECONDS
     from mcp.shared.exceptions import MCPError
-    from mcp_types import CONNECTION_CLOSED, UNSUPPORTED_PROTOCOL_VERSION, DiscoverResult
+    from mcp_types import UNSUPPORTED_PROTOCOL_VERSION, DiscoverResult
     from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
     from pydantic import ValidationError
 
@@ -57,9 +57,7 @@ async def negotiate(session: ClientSession, name: str, *, era: str = "") -> None
         except TimeoutError:
             raw = None  # slow or deaf to requests before the handshake: initialize is right for both
         except MCPError as error:
-            if error.code == CONNECTION_CLOSED:
-                raise
-            raw = None
+            raw = None  # -32000 too: "closed" to the SDK, "not initialized" from many servers of the older era
             other = _mutual(error, MODERN_PROTOCOL_VERSIONS) if error.code == UNSUPPORTED_PROTOCOL_VERSION else ""
             if other and attempt == 0:
                 version = other

@@ -106,10 +106,23 @@ def main():
                 send({"method": "notifications/tools/list_changed"})
             if how == "silent":
                 continue
+            if how == "own_codes":
+                send({"id": request["id"], "error": {"code": -32000, "message": "no such project"}})
+                continue
+            if how == "nonsense":
+                send({"id": request["id"], "result": "pong"})
+                continue
+            if how == "surrogate":
+                content = f'[{{"type": "text", "text": "{arg}"}}]'
+                out.write(f'{{"jsonrpc": "2.0", "id": {request["id"]}, "result": {{"content": {content}}}}}\n')
+                out.flush()
+                continue
             if how == "closes_stdin":
                 os.close(0)
                 time.sleep(600)
             send({"id": request["id"], "result": {"content": [{"type": "text", "text": "pong"}]}})
+        elif "id" in request and how == "own_codes":
+            send({"id": request["id"], "error": {"code": -32000, "message": "Server not initialized"}})
         elif "id" in request:
             send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
     if how == "stubborn":
