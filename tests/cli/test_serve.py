@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -136,6 +137,36 @@ def test_a_signal_ends_the_stdio_gateway_quietly(geode: Place, number: int, code
     assert (process.returncode, out) == (code, b"")
     assert b"Traceback" not in err
     assert len(err.splitlines()) <= 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_http_gateway_quietly_with_a_client_connected(geode: Place, number: int):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        serve_words(geode, "--http", f"127.0.0.1:{port}"),
+        env=geode.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        await _listening(port)
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        process.send_signal(number)
+        out, err = await asyncio.to_thread(process.communicate, timeout=20)
+        writer.close()
+    finally:
+        process.kill()
+        process.wait()
+    assert out == b""
+    assert process.returncode == (130 if number == signal.SIGINT else 0)
+    assert b"Traceback" not in err
+    assert len(err.splitlines()) <= 2
+    with pytest.raises(ProcessLookupError):  # its session is empty: no child stays
+        os.killpg(process.pid, 0)
 
 
 def test_a_server_is_added_used_and_removed(geode: Place):

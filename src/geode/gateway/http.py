@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import ipaddress
 import socket
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["is_loopback", "serve_http"]
 
 PATH = "/mcp"
+_LAST_SECONDS = 5.0
+"""Time that clients have to end their requests after an interruption."""
 MAX_BODY = 4 * 1024 * 1024
 MAX_SESSIONS = 1000
 
@@ -89,6 +92,7 @@ async def serve_http(
             app, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=2, server_header=False
         )
         web = uvicorn.Server(config)
+        web.capture_signals = contextlib.nullcontext  # signals are the command's own business, once
         await _run(web, listener, f"http://{shown}:{port}{PATH}", ready, stop)
 
 
@@ -105,8 +109,16 @@ async def _run(
             web.should_exit = True
 
     watcher = asyncio.create_task(watch(), name="gateway http")
+    serving = asyncio.create_task(web.serve(sockets=[listener]), name="gateway http server")
     try:
-        await web.serve(sockets=[listener])
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        # Cut off in the middle, uvicorn and the application would each report an error.
+        web.should_exit = True
+        if (await asyncio.wait({serving}, timeout=_LAST_SECONDS))[1]:
+            web.force_exit = True
+            serving.cancel()
+        raise
     finally:
         watcher.cancel()
         await asyncio.gather(watcher, return_exceptions=True)
