@@ -53,6 +53,7 @@ class Place:
     def run(self, argv: list[str]) -> tuple[int, str]:
         """Exit code and output; no terminal, no keys, Geode's data in the home."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("GEODE_") and not k.endswith("_API_KEY")}
+        env |= {"PYTHONUNBUFFERED": "1"}  # messages and output in the order in which they are written
         env |= {"HOME": str(self.home), "PATH": f"{Path(sys.executable).parent}:{env['PATH']}"}
         done = subprocess.run(
             argv,
