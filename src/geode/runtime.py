@@ -105,7 +105,12 @@ class RuntimeParts:
         audit, results, approvals = AuditLog(database, settings.home), Results(database), Approvals(database)
         idempotency = Idempotency(database)
         policy = PolicyEngine.from_settings(settings)
-        skills = open_library(settings.project, settings.home, trusted=lambda: trust.state(settings.project).trusted)
+        skills = open_library(
+            settings.project,
+            settings.home,
+            trusted=lambda: trust.state(settings.project).trusted,
+            servers=hub.skills if hub is not None else None,
+        )
         return cls(
             policy=policy,
             skills=skills,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.call import Call, Decision, TraceStep, Verdict
-from ..core.effects import only_reads
+from ..core.effects import Impact, only_reads
 from ..core.errors import StoreError, ToolCancelled, UnknownTool
 from ..core.events import (
     CallDecided,
@@ -63,7 +63,7 @@ class GateParts:
         runner, http: ports of the tools; None when not available.
         clock: time.
         events: where every stage is told.
-        restrict: what denies a call beside the policies (the tool list of an active skill), or None.
+        restrict: what denies a call beside the policies, or makes it ask (an active skill), or None.
     """
 
     registry: ToolRegistry
@@ -79,7 +79,7 @@ class GateParts:
     events: EventBus
     runner: ProcessRunner | None = None
     http: Http | None = None
-    restrict: Callable[[Call], TraceStep | None] | None = None
+    restrict: Callable[[Call, tuple[Impact, ...]], TraceStep | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +122,12 @@ class Gate:
         return Pending(resolved=resolved, workspace=workspace)
 
     def _restricted(self, call: Call, verdict: Verdict) -> Verdict:
-        """The verdict, denied when something beside the policies restricts the call."""
-        step = self._parts.restrict(call) if self._parts.restrict is not None else None
-        return verdict if step is None else replace(verdict, decision=Decision.DENY, trace=(*verdict.trace, step))
+        """The verdict, stricter when something beside the policies restricts the call."""
+        step = self._parts.restrict(call, verdict.impacts) if self._parts.restrict is not None else None
+        if step is None:
+            return verdict
+        decision = max(verdict.decision, step.verdict, key=lambda d: d.rank)
+        return replace(verdict, decision=decision, trace=(*verdict.trace, step))
 
     async def finish(self, pending: Pending) -> ToolResult:
         """Ask what must be asked, run, shape and record."""
@@ -161,7 +164,7 @@ class Gate:
         if clearance.verdict.decision is not Decision.ALLOW:
             await self._forget(call)
             return await self._end(resolved, not_cleared(resolved, clearance))
-        again = self._recheck(resolved, entry, clearance.verdict, pending.workspace)
+        again = self._recheck(resolved, entry, digest, clearance.verdict, pending.workspace)
         if again is not None:
             await self._forget(call)
             return await self._end(resolved, denied(resolved, again))
@@ -176,14 +179,19 @@ class Gate:
             return Clearance(verdict=resolved.verdict)
         return await self._parts.desk.clear(resolved.call, entry, resolved.verdict, digest, self.emit)
 
-    def _recheck(self, resolved: Resolved, entry: ToolEntry, cleared: Verdict, workspace: Workspace) -> Verdict | None:
-        """A denial when the tool or the policies changed while the call waited, else None."""
+    def _recheck(
+        self, resolved: Resolved, entry: ToolEntry, digest: str, cleared: Verdict, workspace: Workspace
+    ) -> Verdict | None:
+        """A denial when the tool, what it is about or the policies changed while the call waited, else None."""
         try:
             now = self._parts.registry.entry(entry.name)
         except UnknownTool:
             now = None
         if now is None or now.status != "active" or now.digest != entry.digest:
             step = TraceStep("pin", Decision.DENY, f"{entry.name} was changed or withdrawn while the call waited")
+            return replace(cleared, decision=Decision.DENY, trace=(*cleared.trace, step))
+        if resolved.digest != digest:
+            step = TraceStep("pin", Decision.DENY, f"what {entry.name} is about was changed while the call waited")
             return replace(cleared, decision=Decision.DENY, trace=(*cleared.trace, step))
         verdict = self._restricted(resolved.call, judge(resolved.call, now, self._parts.policy, workspace))
         return verdict if verdict.decision.rank > resolved.verdict.decision.rank else None

@@ -19,7 +19,7 @@ from ..containment.places import is_secret
 from ..skills.files import SkillFile, read_beneath
 from ..skills.findings import SkillInvalid
 from ..skills.library import SkillLibrary
-from ..skills.manifest import EXTENSION, entry_of, not_served, uri_of
+from ..skills.manifest import EXTENSION, INDEX, entry_of, not_served, uri_of
 from .sessions import is_modern
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["INDEX", "SkillsOverMcp"]
 
-INDEX = "skill://index.json"
 _SCHEME = "skill://"
 _PAGE = 200
 _INVALID_PARAMS, _NO_METHOD = -32602, -32601

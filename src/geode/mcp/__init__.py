@@ -8,6 +8,7 @@
     web.py         transport over Streamable HTTP
     connection.py  one negotiated connection: versions, eras, pages, raw requests
     server_task.py one owner task per connection
+    skills.py      skills that servers offer: listed, fetched when read, verified
     source.py      MCP tool -> FunctionTool, MCP result -> ToolOutput
     hub.py         all servers of a project
 

@@ -107,6 +107,10 @@ class ServerConfig:
         """Short form for people; holds references, never their values."""
         return self.url or " ".join((self.command, *self.args))
 
+    def barred(self, *, trusted: bool) -> str:
+        """Why it may not be used: "off", "untrusted", or "" when it may. `trusted` is the project's trust."""
+        return "off" if not self.enabled else "untrusted" if self.scope == "project" and not trusted else ""
+
     def effects_of(self, tool: str) -> frozenset[Effect] | None:
         """Declared effects of one of its tools; None when nobody trusted has declared any."""
         return self.effects.get(tool, self.effects.get("*"))

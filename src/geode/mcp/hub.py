@@ -24,6 +24,7 @@ from . import snapshot as snapshots
 from .calls import call_once
 from .config import PROJECT_FILES, Problem, ServerConfig, ServerSet, load_servers
 from .server_task import Hooks, ServerTask
+from .skills import ServerSkills
 from .snapshot import Snapshot
 from .source import Built, build_tools
 
@@ -90,6 +91,9 @@ class Hub:
         events: told about state changes.
         environ: variables for `${VAR}` and for the servers' base environment.
         redact: applied to every text of a server before people see it.
+
+    Attributes:
+        skills: what the servers offer of skills, for the skill library.
     """
 
     def __init__(
@@ -115,6 +119,7 @@ class Hub:
         self._running: set[ServerTask] = set()
         self._closed = False
         self._hooks = Hooks(state=self._on_state, tools=self._on_tools)
+        self.skills = ServerSkills(settings.home, self._for_reading)
 
     # ------------------------------------------------------------ life
 
@@ -173,7 +178,7 @@ class Hub:
                 await self._drop(name)
                 changed = True
         for name, config in declared.servers.items():
-            usable = "off" if not config.enabled else "untrusted" if config.scope == "project" and not trusted else ""
+            usable = config.barred(trusted=trusted)
             known = self._known.get(name)
             if known is not None and known.usable == usable and known.config == config:
                 continue
@@ -188,6 +193,7 @@ class Hub:
         name = known.config.name
         for task in known.lanes.values():
             task.config = known.config  # same server, perhaps other limits
+        self.skills.show(known.config, known.snapshot, known.usable)
         if known.usable:
             self._registry.remove_source(f"mcp:{name}")
             await self._stop_lanes(known)
@@ -200,6 +206,7 @@ class Hub:
     async def _drop(self, name: str) -> None:
         known = self._known.pop(name)
         self._registry.remove_source(f"mcp:{name}")
+        self.skills.drop(name)
         await self._stop_lanes(known)
         self._events(ServerChanged(name, "removed"))
 
@@ -252,10 +259,11 @@ class Hub:
         known = self._known.get(task.config.name)
         if known is None or known.usable or self._closed:
             return
-        if known.snapshot is None or known.snapshot.tools != snapshot.tools or known.snapshot.era != snapshot.era:
+        if known.snapshot is None or not known.snapshot.same_offer(snapshot):
             snapshots.save(self._settings.home, known.config, snapshot)
         known.snapshot = snapshot
         self._register(known, snapshot)
+        self.skills.show(known.config, snapshot, known.usable)
 
     def _register(self, known: _Known, snapshot: Snapshot) -> None:
         known.built = build_tools(known.config, snapshot.tools, self.call)
@@ -312,6 +320,10 @@ class Hub:
             task = known.lanes[key] = self._launch(known)
         await task.ready()
         return task
+
+    async def _for_reading(self, name: str) -> ServerTask:
+        """A connection over which a skill is read: that keeps no state, so all share one."""
+        return await self._connected(self._get(name), "")
 
     def _lane(self, known: _Known, owner: str) -> str:
         """The key of the connection `owner` uses. A modern HTTP server keeps no state: all share one."""
@@ -393,8 +405,12 @@ class Hub:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What could not be used: files, entries, single tools."""
-        tools = tuple(Problem(k.config.file, k.config.name, p) for k in self._known.values() for p in k.built.problems)
-        return (*self._set.problems, *tools)
+        found = list(self._set.problems)
+        for known in self._known.values():
+            skills = known.snapshot.skills_problem if known.snapshot is not None else ""
+            texts = (*known.built.problems, *([f"{known.config.name}: {skills}"] if skills else []))
+            found += [Problem(known.config.file, known.config.name, text) for text in texts]
+        return tuple(found)
 
     def _state(self, known: _Known) -> str:
         if known.usable:

@@ -18,6 +18,7 @@ from ..analysis.secrets import Redactor
 from ..core.errors import GeodeError, ServerUnavailable
 from .config import Resolved, ServerConfig
 from .connection import Connection, client_info, negotiate
+from .skills import list_skills
 from .snapshot import Snapshot
 from .stdio import ServerProcess, base_environment, open_process
 from .web import WebLink, open_web
@@ -26,6 +27,7 @@ __all__ = ["Hooks", "ServerTask"]
 
 _PAGE_SECONDS = 60.0
 _ACK_SECONDS = 2.0
+_SKILLS_SECONDS = 10.0
 _QUIET = 0.05
 """Seconds to gather change notices before listing again."""
 
@@ -108,6 +110,14 @@ class ServerTask:
         if self.connection is None or self.state != "ready":
             raise self.failure or ServerUnavailable(f"MCP server {self.config.name!r} is stopped")
         return self.connection
+
+    async def list_again(self) -> None:
+        """Learn now what it offers.
+
+        Raises:
+            MCPError, ServerUnavailable: it cannot be listed.
+        """
+        await self._list(await self.ready())
 
     async def fresh(self, seconds: float) -> None:
         """After a change notice: wait until the list was read again, at most `seconds`."""
@@ -206,6 +216,8 @@ class ServerTask:
 
     async def _list(self, connection: Connection) -> None:
         tools = await connection.list_tools(timeout=_PAGE_SECONDS)
+        seconds = min(_SKILLS_SECONDS, self.config.start_timeout / 4)
+        skills, problem = await list_skills(connection, seconds=seconds)
         snapshot = Snapshot(
             tools=tools,
             era=connection.era,
@@ -213,6 +225,8 @@ class ServerTask:
             instructions=connection.instructions,
             title=connection.title,
             at=time.time(),
+            skills=skills,
+            skills_problem=self.redacted(problem),
         )
         self._hooks.tools(self, snapshot)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, cast
 
 from .config import ServerConfig
 
-__all__ = ["Snapshot", "forget", "load", "save"]
+__all__ = ["Snapshot", "forget", "load", "save", "skills_folder"]
 
 _SCHEMA = 1
 
@@ -33,6 +34,8 @@ class Snapshot:
         instructions: the server's own text about itself; untrusted.
         title: name the server gives itself; untrusted.
         at: when, seconds since the epoch.
+        skills: raw entries of the skills it offers.
+        skills_problem: what keeps that list from being whole, or "".
     """
 
     tools: tuple[dict[str, Any], ...] = ()
@@ -41,11 +44,23 @@ class Snapshot:
     instructions: str = ""
     title: str = ""
     at: float = 0.0
+    skills: tuple[dict[str, Any], ...] = ()
+    skills_problem: str = ""
+
+    def same_offer(self, other: Snapshot) -> bool:
+        """Whether both say the same about tools, skills and era."""
+        mine = (self.tools, self.skills, self.skills_problem, self.era)
+        return mine == (other.tools, other.skills, other.skills_problem, other.era)
 
 
 def _file(home: Path, config: ServerConfig) -> Path:
     mark = hashlib.sha256(config.identity.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return home / "cache" / "mcp" / f"{config.name}-{mark}.json"
+
+
+def skills_folder(home: Path, config: ServerConfig) -> Path:
+    """Where verified files of its skills are kept; no root in which skills are looked for."""
+    return _file(home, config).with_suffix(".skills")
 
 
 def load(home: Path, config: ServerConfig) -> Snapshot | None:
@@ -55,6 +70,7 @@ def load(home: Path, config: ServerConfig) -> Snapshot | None:
         if data["schema"] != _SCHEMA or not isinstance(data["tools"], list):
             return None
         tools = tuple(t for t in cast(list[Any], data["tools"]) if isinstance(t, dict))
+        skills = tuple(s for s in cast(list[Any], data.get("skills", [])) if isinstance(s, dict))
         return Snapshot(
             tools=tools,
             era=str(data["era"]),
@@ -62,6 +78,8 @@ def load(home: Path, config: ServerConfig) -> Snapshot | None:
             instructions=str(data["instructions"]),
             title=str(data["title"]),
             at=float(data["at"]),
+            skills=skills,
+            skills_problem=str(data.get("skills_problem", "")),
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -79,6 +97,8 @@ def save(home: Path, config: ServerConfig, snapshot: Snapshot) -> bool:
         "title": snapshot.title,
         "at": snapshot.at,
         "tools": list(snapshot.tools),
+        "skills": list(snapshot.skills),
+        "skills_problem": snapshot.skills_problem,
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -96,5 +116,6 @@ def save(home: Path, config: ServerConfig, snapshot: Snapshot) -> bool:
 
 
 def forget(home: Path, config: ServerConfig) -> None:
-    """Remove the snapshot, when a server is removed."""
+    """Remove the snapshot and the fetched skills, when a server is removed."""
     _file(home, config).unlink(missing_ok=True)
+    shutil.rmtree(skills_folder(home, config), ignore_errors=True)

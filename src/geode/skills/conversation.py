@@ -71,10 +71,19 @@ class ConversationSkills:
         called = _CALL.fullmatch(text.strip())
         named = self._library.get(called[1]) if called else None
         if called and named is not None:
-            return [self._begin(named, called[2] or "")]
+            return [self._call(named, called[2] or "")]
         found = self._library.registry.find_by_trigger(text)
         given = [self._begin(skill) if skill.risk != "dangerous" else _offer(skill) for skill in found[:_MOST]]
         return [*given, *(_offer(skill) for skill in found[_MOST:])]
+
+    def _call(self, skill: SkillDefinition, arguments: str) -> Activation:
+        """The person names a skill; one of a server is read like every other thing of that server, by a call."""
+        if not skill.server:
+            return self._begin(skill, arguments)
+        self._rights.invite(self._session, skill.name)
+        more = f", arguments={arguments!r}" if arguments else ""
+        text = f"The person calls this skill. Get its instructions first: skill_read(name={skill.name!r}{more})."
+        return Activation(skill.name, text)
 
     def _begin(self, skill: SkillDefinition, arguments: str = "") -> Activation:
         self._rights.activate(self._session, skill)
@@ -84,7 +93,7 @@ class ConversationSkills:
     def close(self) -> None:
         """The conversation is over."""
         self._stop()
-        self._rights.release(self._session)
+        self._rights.end(self._session)
 
 
 def _offer(skill: SkillDefinition) -> Activation:

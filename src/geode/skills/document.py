@@ -65,7 +65,7 @@ class SkillDefinition(BaseModel):
         frontmatter: the whole front matter as JSON, scalars as YAML 1.2 reads them.
         folder: absolute folder of its files, "" when made in code.
         origin: "user", "project", "extra", "code", or "mcp:SERVER".
-        digest: SHA-256 of the SKILL.md, "" when made in code.
+        digest: SHA-256 of the SKILL.md, of all files when a server offers it, "" when made in code.
         recovered: True when the front matter was not valid YAML.
         model_may_activate: False when only a person may activate it.
     """
@@ -103,6 +103,11 @@ class SkillDefinition(BaseModel):
         if isinstance(data, dict) and cast("dict[str, Any]", data).get("tools"):
             return {**cast("dict[str, Any]", data), "restricts": True}
         return data  # pyright: ignore[reportUnknownVariableType]
+
+    @property
+    def server(self) -> str:
+        """The MCP server that offers it, or ""."""
+        return self.origin.removeprefix("mcp:") if self.origin.startswith("mcp:") else ""
 
     @property
     def for_nodes_only(self) -> bool:

@@ -8,6 +8,7 @@ not keep the others from loading (R12).
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from .document import SkillDefinition
 from .files import SkillFile, fingerprint, folder_files
 from .findings import Finding, SkillInvalid, errors_of
 from .loader import Candidate, Root, SkillLoader, default_roots
+from .offers import Offer, SkillSource
 from .registry import SkillConflict, SkillRegistry
 
 __all__ = [
@@ -28,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillEntry:
-    """One folder that is, or should be, a skill.
+    """One folder that is, or should be, a skill; or one that an MCP server offers.
 
     Attributes:
         name: the declared name, or the folder's.
@@ -39,6 +41,7 @@ class SkillEntry:
         skill: what it says; None when it is invalid.
         findings: everything there is to say about it.
         files: its files with digests; empty when it is invalid.
+        asks: why reading it asks a person first, whatever its risk; "" when it does not.
     """
 
     name: str
@@ -49,6 +52,7 @@ class SkillEntry:
     skill: SkillDefinition | None = None
     findings: tuple[Finding, ...] = ()
     files: tuple[SkillFile, ...] = ()
+    asks: str = ""
 
     @property
     def digest(self) -> str:
@@ -65,6 +69,7 @@ class SkillEntry:
             "root": self.root.shown,
             "origin": self.root.origin,
             "path": str(self.folder),
+            "asks": self.asks,
             "description": skill.description if skill else "",
             "triggers": skill.triggers if skill else [],
             "tools": skill.tools if skill else [],
@@ -94,12 +99,20 @@ class SkillLibrary:
     Args:
         roots: in order of precedence.
         trusted: whether the project's skills may be used; asked again whenever something changed.
+        servers: skills that MCP servers offer, or None. They come after all others.
 
     The files are looked at when something is asked for the first time, not before.
     """
 
-    def __init__(self, roots: Iterable[Root], *, trusted: bool | Callable[[], bool] = False) -> None:
+    def __init__(
+        self,
+        roots: Iterable[Root],
+        *,
+        trusted: bool | Callable[[], bool] = False,
+        servers: SkillSource | None = None,
+    ) -> None:
         self.roots = tuple(roots)
+        self._servers = servers
         self._registry = SkillRegistry()
         self._trusted = trusted
         self._entries: tuple[SkillEntry, ...] = ()
@@ -129,15 +142,19 @@ class SkillLibrary:
         with self._lock:
             candidates = list(SkillLoader(self.roots).candidates())
             prints = {c.folder: fingerprint(c.real) for c in candidates if c.file is not None}
-            seen = (tuple((c, prints.get(c.folder)) for c in candidates), self._trust(candidates))
+            offers = self._servers.offers() if self._servers is not None else ()
+            seen = (tuple((c, prints.get(c.folder)) for c in candidates), self._trust(candidates), offers)
             if seen == self._seen:
                 return SkillChanges()
             before = {skill.name: skill for skill in self._registry.skills()}
             old_digests = {e.name: e.digest for e in self._entries if e.status == "active"}
-            self._entries = self._rebuild(candidates, prints)
+            here = self._rebuild(candidates, prints)
+            mine = [*(e.name for e in here if e.status == "active"), *(skill.name for skill in self._own)]
+            self._entries = (*here, *_offered(offers, mine))
             self._seen = seen
-            active = [e.skill for e in self._entries if e.status == "active" and e.skill is not None]
-            self._registry.replace([*active, *self._own])
+            active = [e.skill for e in here if e.status == "active" and e.skill is not None]
+            others = [e.skill for e in self._entries[len(here) :] if e.status == "active" and e.skill is not None]
+            self._registry.replace([*active, *self._own, *others])
             changes = self._changes(before, old_digests)
         if changes:
             for sink in tuple(self._sinks):
@@ -171,7 +188,7 @@ class SkillLibrary:
         changed = tuple(
             name
             for name, skill in now.items()
-            if name in before and (before[name] != skill or digests.get(name) != old_digests.get(name))
+            if name in before and (_differ(before[name], skill) or digests.get(name) != old_digests.get(name))
         )
         return SkillChanges(added, changed, removed, _announcement(now, added, changed, removed))
 
@@ -210,6 +227,19 @@ class SkillLibrary:
         """The files of a skill in use, as they were when it was loaded."""
         entry = self.entry(name)
         return entry.files if entry is not None and entry.status == "active" else ()
+
+    async def obtain(self, skill: SkillDefinition, files: Iterable[str] = ()) -> SkillDefinition:
+        """A skill in use with its instructions, and these files of it at hand in its folder.
+
+        Only a skill of a server has to be fetched for that, and only what was not fetched before.
+
+        Raises:
+            SkillInvalid: the server's files are not what it said, or they have changed.
+            GeodeError: the server cannot be reached.
+        """
+        if not skill.server or self._servers is None:
+            return skill
+        return await self._servers.obtain(skill, files)
 
     def summary(self) -> str:
         """One line: "12 loaded, 1 failed"."""
@@ -266,6 +296,24 @@ def _ranked(entries: Iterable[SkillEntry], trusted: bool) -> tuple[SkillEntry, .
     return tuple(ranked)
 
 
+def _offered(offers: Iterable[Offer], taken: Iterable[str]) -> Iterable[SkillEntry]:
+    """Entries of what servers offer; never in the place of a skill of another origin."""
+    names = {unicodedata.normalize("NFKC", name) for name in taken}
+    for offer in offers:
+        status, reason = offer.status, offer.reason
+        if status == "active" and unicodedata.normalize("NFKC", offer.name) in names:
+            status, reason = "shadowed", "a skill that is not of a server has the same name and comes first"
+        origin = f"mcp:{offer.server}"
+        yield SkillEntry(
+            name=offer.name, status=status, reason=reason, root=Root(offer.folder.parent, origin, origin),
+            folder=offer.folder, skill=offer.skill, findings=offer.findings, files=offer.files, asks=offer.asks,
+        )  # fmt: skip
+
+
+def _differ(before: SkillDefinition, now: SkillDefinition) -> bool:
+    return before.digest != now.digest if before.server and before.server == now.server else before != now
+
+
 def _announcement(
     now: Mapping[str, SkillDefinition], added: Iterable[str], changed: Iterable[str], removed: Iterable[str]
 ) -> str:
@@ -287,6 +335,7 @@ def open_library(
     *,
     trusted: bool | Callable[[], bool] = False,
     extra_roots: Iterable[Path | str] = (".agents/skills",),
+    servers: SkillSource | None = None,
 ) -> SkillLibrary:
     """The library of a project.
 
@@ -295,5 +344,6 @@ def open_library(
         home: Geode's home.
         trusted: whether the person trusts the project's content now; a function is asked at every change.
         extra_roots: roots after the standard ones; relative ones lie in the project.
+        servers: skills that MCP servers offer, or None.
     """
-    return SkillLibrary(default_roots(project, home, extra_roots), trusted=trusted)
+    return SkillLibrary(default_roots(project, home, extra_roots), trusted=trusted, servers=servers)

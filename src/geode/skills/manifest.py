@@ -8,6 +8,8 @@ that entry and content are consistent, not that a server deserves trust.
 from __future__ import annotations
 
 import hashlib
+import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -18,9 +20,14 @@ from .document import SkillDefinition, parse_skill
 from .files import SkillFile
 from .findings import Finding, SkillInvalid
 
-__all__ = ["EXTENSION", "RemoteSkill", "entry_of", "not_served", "parse_entry", "uri_of", "verified", "verified_skill"]
+__all__ = [
+    "EXTENSION", "INDEX", "RemoteSkill", "entry_of", "listed_skill", "not_served", "parse_entry", "uri_of",
+    "verified", "verified_skill",
+]  # fmt: skip
 
 EXTENSION = "io.modelcontextprotocol/skills"
+INDEX = "skill://index.json"
+"""The same entries for clients and servers of the older era, as a plain resource."""
 MAX_RESOURCES = 512
 MAX_SIZE = 16 * 1024 * 1024
 """Limits that every host accepts, files and bytes of one skill."""
@@ -78,6 +85,7 @@ class RemoteSkill:
         name, description: as its front matter says.
         frontmatter: all of it.
         resources: URI -> digest in hex and size in bytes; what may be read while it is active.
+        alias: what stands for its name in the label when the server offers several of that name.
     """
 
     server: str
@@ -86,11 +94,25 @@ class RemoteSkill:
     description: str
     frontmatter: Mapping[str, Any]
     resources: Mapping[str, tuple[str, int]]
+    alias: str = ""
 
     @property
     def label(self) -> str:
         """`SERVER:NAME`: it never takes the place of a skill of another origin."""
-        return f"{self.server}:{self.name}"
+        return f"{self.server}:{self.alias or self.name}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over every file's URI and digest: what a person's approval of it is bound to."""
+        rows = "\n".join(f"{uri} {digest}" for uri, (digest, _) in sorted(self.resources.items()))
+        return hashlib.sha256(rows.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def files(self) -> tuple[SkillFile, ...]:
+        """Its files under names relative to its folder, sorted by name."""
+        start = len(self.root) + 1
+        found = (SkillFile(unquote(uri[start:]), size, sha) for uri, (sha, size) in self.resources.items())
+        return tuple(sorted(found, key=lambda file: file.name))
 
     @property
     def root(self) -> str:
@@ -103,7 +125,10 @@ class RemoteSkill:
             SkillInvalid: it is not in the entry; an unlisted file is a failed verification.
         """
         wanted = file if file in self.resources else f"{self.root}/{quote(file.removeprefix('./'), safe='/-._~')}"
-        if wanted not in self.resources:
+        if wanted not in self.resources:  # the server may quote other characters than we do
+            start, plain = len(self.root) + 1, file.removeprefix("./")
+            wanted = next((uri for uri in self.resources if unquote(uri[start:]) == plain), "")
+        if not wanted:
             raise _refused(f"the skill {self.label} lists no file {file!r}", self.uri)
         return wanted
 
@@ -133,7 +158,28 @@ def parse_entry(server: str, entry: Any) -> RemoteSkill:
     if not isinstance(resources, list):
         raise _refused(f"{server}: the skill {name} publishes no digests", shown)
     listed = _resources(server, uri, cast("list[Any]", resources))
-    return RemoteSkill(server, uri, name, description, facts, listed)
+    skill = RemoteSkill(server, uri, name, description, facts, listed)
+    bad = _unusable([file.name for file in skill.files])
+    if bad:
+        raise _refused(f"{server}: {uri} lists a file that cannot be stored: {bad[:100]!r}", uri)
+    return skill
+
+
+def _unusable(names: Sequence[str]) -> str:
+    """The first name that is no plain relative path, or that another one stands in the way of; or ""."""
+    taken: set[str] = set()
+    for name in names:
+        parts = name.split("/")
+        if not all(0 < len(part.encode("utf-8", "surrogatepass")) <= 200 and part not in (".", "..") for part in parts):
+            return name
+        if len(parts) > 20 or any(c in "\\:" or unicodedata.category(c) in ("Cc", "Cs") for c in name):
+            return name
+        key = unicodedata.normalize("NFC", name).casefold()  # where the file system tells no cases apart
+        if key in taken:
+            return name
+        taken.add(key)
+    folders = {key.rsplit("/", depth)[0] for key in taken for depth in range(1, key.count("/") + 1)}
+    return next(iter(sorted(folders & taken)), "")
 
 
 def _resources(server: str, uri: str, resources: list[Any]) -> dict[str, tuple[str, int]]:
@@ -181,11 +227,34 @@ def verified_skill(skill: RemoteSkill, data: bytes) -> SkillDefinition:
     Raises:
         SkillInvalid: bytes or front matter differ from the entry, or it is not a skill.
     """
-    parsed = parse_skill(
-        verified(skill, skill.uri, data), file=skill.uri, folder=skill.name, origin=f"mcp:{skill.server}"
-    )
-    found = parsed.skill
+    found = _parsed(skill, verified(skill, skill.uri, data))
     if found is None or found.recovered or found.frontmatter != dict(skill.frontmatter):
         raise _refused(f"{skill.label}: the front matter differs from the entry", skill.uri)
+    return _limited(skill, found)
+
+
+def listed_skill(skill: RemoteSkill) -> SkillDefinition:
+    """The skill as its entry describes it, without its instructions: what may be shown before it is read.
+
+    Raises:
+        SkillInvalid: its front matter makes no skill.
+    """
+    rows = (
+        f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}\n"
+        for key, value in skill.frontmatter.items()
+    )
+    found = _parsed(skill, f"---\n{''.join(rows)}---\n".encode("utf-8", "replace"))
+    if found is None:
+        raise _refused(f"{skill.label}: its front matter makes no skill", skill.uri)
+    return _limited(skill, found)
+
+
+def _parsed(skill: RemoteSkill, data: bytes) -> SkillDefinition | None:
+    return parse_skill(data, file=skill.uri, folder=skill.name, origin=f"mcp:{skill.server}").skill
+
+
+def _limited(skill: RemoteSkill, found: SkillDefinition) -> SkillDefinition:
+    """No words of a person activate it, for then nobody would have asked; the rest see `verified_skill`."""
     risk = "dangerous" if found.risk == "dangerous" else "caution"
-    return found.model_copy(update={"name": skill.label, "allowed_tools": [], "risk": risk})
+    limits = {"name": skill.label, "allowed_tools": [], "triggers": [], "risk": risk, "digest": skill.digest}
+    return found.model_copy(update=limits)

@@ -9,12 +9,14 @@ Both hold while a skill is active in a session: from the moment it was activated
   outside the project; nor does it count once the conversation has seen untrusted content.
 - A skill of risk caution or dangerous, one whose front matter was broken, one that came over MCP
   and one that has changed since pre-approve nothing.
+- Once the instructions of a server's skill are in a conversation, whatever runs a program asks, to
+  the end of the conversation: its text stays in the context. No rule and no skill lifts that.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -73,6 +75,8 @@ class SkillRights:
         self._exists = exists
         self._liftable = liftable
         self._active: dict[str, dict[str, _Active]] = {}
+        self._foreign: dict[str, dict[str, str]] = {}
+        self._invited: dict[str, frozenset[str]] = {}
         self._lock = threading.Lock()
 
     # ------------------------------------------------------------ activation
@@ -89,12 +93,37 @@ class SkillRights:
         with self._lock:
             active = self._active.get(session, {})
             self._active = {**self._active, session: {**active, skill.name: record}}
+            if skill.server:
+                read = self._foreign.get(session, {})
+                self._foreign = {**self._foreign, session: {**read, skill.name: skill.digest}}
+
+    def invite(self, session: str, name: str) -> None:
+        """The person named a skill that must still be read: until they speak again a model may activate it."""
+        with self._lock:
+            self._invited = {**self._invited, session: self._invited.get(session, frozenset()) | {name}}
+
+    def may_activate(self, session: str, skill: SkillDefinition) -> bool:
+        """Whether a model may activate it: it says so, or the person called it."""
+        named = self._invited.get(session, frozenset()) | self._active.get(session, {}).keys()
+        return skill.model_may_activate or skill.name in named
+
+    def was_read(self, session: str, skill: SkillDefinition) -> bool:
+        """Whether exactly this version of a server's skill was read in the session."""
+        return self._foreign.get(session, {}).get(skill.name) == skill.digest
+
+    def end(self, session: str) -> None:
+        """The session is over: nothing of it is kept."""
+        self.release(session)
+        with self._lock:
+            self._foreign = {s: names for s, names in self._foreign.items() if s != session}
 
     def release(self, session: str, name: str | None = None) -> None:
         """End one skill, or all, of a session."""
         with self._lock:
             left = {n: r for n, r in self._active.get(session, {}).items() if name is not None and n != name}
             self._active = {s: r for s, r in self._active.items() if s != session} | ({session: left} if left else {})
+            if name is None:
+                self._invited = {s: names for s, names in self._invited.items() if s != session}
 
     def active(self, session: str) -> list[str]:
         """Names of the skills that are active in a session, sorted."""
@@ -102,10 +131,14 @@ class SkillRights:
 
     # ------------------------------------------------------------ judging
 
-    def restriction(self, call: Call) -> TraceStep | None:
-        """The denial of a call that an active skill does not leave open; None when all do.
+    def restriction(self, call: Call, impacts: Iterable[Impact] = ()) -> TraceStep | None:
+        """The denial of a call that an active skill does not leave open, or the question that a server's raises.
 
-        What the person does by hand is not restricted.
+        None when there is neither. What the person does by hand is not restricted.
+
+        Args:
+            call: the call.
+            impacts: what it would do.
         """
         if call.origin in _PERSON or call.tool in _ALWAYS:
             return None
@@ -115,6 +148,11 @@ class SkillRights:
             if record.only is not None and not _among(record.only, call, record.skill):
                 allowed = ", ".join(record.skill.tools) or "none"
                 return _denied(name, f"restricts tools while it is active; allowed: {allowed}")
+        foreign = self._foreign.get(call.session)
+        if foreign and any(i.kind is Effect.EXECUTE and i.scope is not Scope.SERVICE for i in impacts):
+            name = min(foreign)
+            why = f"the skill {name} of an MCP server was read in this conversation: running a program asks first"
+            return TraceStep(f"skill:{name}", Decision.ASK, why)
         return None
 
     async def judge(self, call: Call, verdict: Verdict) -> Verdict:
@@ -133,7 +171,7 @@ class SkillRights:
 
 
 def _may_pre_approve(skill: SkillDefinition) -> bool:
-    return skill.risk == "safe" and not skill.recovered and not skill.origin.startswith("mcp:")
+    return skill.risk == "safe" and not skill.recovered and not skill.server
 
 
 def _among(only: tuple[ToolGrant, ...], call: Call, skill: SkillDefinition) -> bool:

@@ -165,6 +165,8 @@ class ToolSpec:
         title: a name for people, or "".
         fingerprint: digest of what it is bound to (a command line, a request), where its source
             can tell; part of the entry's digest, so that a changed binding asks again.
+        binds: arguments -> digest of what they name, where that can change under the same name (a skill's
+            files); an approval is bound to it too. Must not fail.
     """
 
     name: str
@@ -184,6 +186,7 @@ class ToolSpec:
     original_name: str = ""
     title: str = ""
     fingerprint: str = ""
+    binds: Callable[[Mapping[str, Any]], str] | None = None
 
     @property
     def read_only(self) -> bool:

@@ -45,9 +45,11 @@ def configure(parser: CommandParser) -> None:
 
 
 def _library(run: Invocation) -> SkillLibrary:
+    from ...mcp.skills import known_skills
     from ...skills.library import open_library
 
-    return open_library(run.project, run.home, trusted=run.trusted)
+    servers = known_skills(run.project, run.home, trusted=run.trusted)
+    return open_library(run.project, run.home, trusted=run.trusted, servers=servers)
 
 
 # ---------------------------------------------------------------- list, show, search

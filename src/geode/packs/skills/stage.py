@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import sys
 from pathlib import Path, PurePosixPath
 
@@ -19,7 +20,7 @@ from ...skills.files import SkillFile, read_beneath
 from ...skills.findings import SkillInvalid
 from ...skills.library import SkillLibrary
 
-__all__ = ["argv_for", "file_text", "staged_copy"]
+__all__ = ["argv_for", "file_text", "known_file", "needed_files", "staged_copy"]
 
 _MAX_TEXT = 1_000_000
 _RUNS_WITH = {
@@ -33,7 +34,7 @@ def _failed(what: str, fix: str) -> ToolFailed:
     return ToolFailed(what, fix=fix, side_effects=SideEffects.NONE)
 
 
-def _known(library: SkillLibrary, skill: SkillDefinition, name: str) -> SkillFile:
+def known_file(library: SkillLibrary, skill: SkillDefinition, name: str) -> SkillFile:
     """The file of a skill that a model means.
 
     Raises:
@@ -52,6 +53,16 @@ def _known(library: SkillLibrary, skill: SkillDefinition, name: str) -> SkillFil
     if is_secret(PurePosixPath(plain)):
         raise _failed(f"{name} holds keys, tokens or passwords and is not read", "ask the person for what you need")
     return files[plain]
+
+
+def needed_files(library: SkillLibrary, skill: SkillDefinition, script: str) -> list[str]:
+    """What a copy to run `script` from is made of: every file but those that hold secrets.
+
+    Raises:
+        ToolFailed: the script is not part of the skill, or it holds secrets.
+    """
+    known_file(library, skill, script)
+    return [file.name for file in library.files(skill.name) if not is_secret(PurePosixPath(file.name))]
 
 
 def _content(skill: SkillDefinition, file: SkillFile) -> bytes:
@@ -75,7 +86,7 @@ def file_text(library: SkillLibrary, skill: SkillDefinition, name: str) -> str:
     Raises:
         ToolFailed: there is no such file, or it is not text.
     """
-    file = _known(library, skill, name)
+    file = known_file(library, skill, name)
     if file.size > _MAX_TEXT:
         raise _failed(f"{file.name} has {file.size:,} bytes, too many to read", "use a script of the skill on it")
     data = _content(skill, file)
@@ -90,8 +101,8 @@ def staged_copy(library: SkillLibrary, skill: SkillDefinition, script: str, room
     Raises:
         ToolFailed: the script is not part of the skill, or a file changed.
     """
-    wanted = _known(library, skill, script)
-    folder = room / skill.name
+    wanted = known_file(library, skill, script)
+    folder = room / re.sub(r"[:/\\]", "_", skill.name)
     for place in (room, folder):
         place.mkdir(exist_ok=True)
         place.chmod(0o755)  # the sandbox runs it as another user where Geode is root

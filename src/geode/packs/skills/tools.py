@@ -7,6 +7,7 @@ gate in the sandbox like any program, from a copy of exactly the files that were
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -27,12 +28,13 @@ from ...skills.rights import SkillRights
 from ...tools.tool import FunctionTool, ToolContext, ToolOutput, Touch, tool
 from ..execution.shell import describe_end, spools_of
 from ..process import needed_runner
-from .stage import argv_for, file_text, staged_copy
+from .stage import argv_for, file_text, known_file, needed_files, staged_copy
 
 __all__ = ["skill_tools"]
 
 _MAX_SECONDS = 600
 _MODEL = frozenset({Origin.MODEL, Origin.SUB_AGENT})
+_PERSON = frozenset({Origin.USER, Origin.CLI})
 _NAME = Annotated[str, Field(max_length=200)]
 
 
@@ -67,15 +69,27 @@ class _Shelf:
             names = ", ".join(self.library.registry.names()[:40]) or "none"
             what = f"the skill {name} is {entry.status}: {entry.reason}" if entry else f"there is no skill {name!r}"
             raise _nothing_done(what, f"skills that can be used: {names}")
-        if not skill.model_may_activate and context.call.origin in _MODEL and not self.active(skill, context):
+        if context.call.origin in _MODEL and not self.may_activate(skill, context):
             raise _nothing_done(f"only a person may activate the skill {name}", f"ask the person to call it: /{name}")
         return skill
+
+    def may_activate(self, skill: SkillDefinition, context: ToolContext) -> bool:
+        if self.rights is None:
+            return skill.model_may_activate
+        return self.rights.may_activate(context.call.session, skill)
 
     def active(self, skill: SkillDefinition, context: ToolContext) -> bool:
         return self.rights is not None and skill.name in self.rights.active(context.call.session)
 
     def must_be_active(self, skill: SkillDefinition, context: ToolContext) -> None:
-        """A dangerous skill gives nothing away before a person let it be activated."""
+        """A dangerous skill gives nothing away before a person let it be activated.
+
+        Neither does one of a server before exactly this version of it was read: only the reading may have asked.
+        """
+        foreign = bool(skill.server) and context.call.origin not in _PERSON
+        if foreign and self.rights is not None and not self.rights.was_read(context.call.session, skill):
+            what = f"the skill {skill.name} of an MCP server was not read in this conversation as it is now"
+            raise _nothing_done(what, f"read it first: skill_read(name={skill.name!r})")
         if skill.risk == "dangerous" and not self.active(skill, context):
             fix = f"activate it first: skill_read(name={skill.name!r})"
             raise _nothing_done(f"the skill {skill.name} is marked dangerous and is not active", fix)
@@ -86,6 +100,13 @@ class _Shelf:
         asks = skill is not None and skill.risk in risks
         risk = f" (risk {skill.risk})" if skill is not None and asks else ""
         return Touch(effect, f"{what}{risk}", kind="skill" if asks else "sandbox")
+
+    def binds(self, arguments: Mapping[str, Any]) -> str:
+        """Digest of the skill's files: an approval is for these and no others."""
+        name = str(arguments.get("name", ""))
+        self.library.refresh()
+        entry = self.library.entry(name) if name else None
+        return hashlib.sha256(entry.digest.encode("utf-8", "surrogatepass")).hexdigest() if entry is not None else ""
 
 
 def _nothing_done(what: str, fix: str) -> ToolFailed:
@@ -99,6 +120,11 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
     def touches(arguments: Mapping[str, Any]) -> Iterable[Touch]:
         name = str(arguments.get("name", ""))
         risks = frozenset[str]() if arguments.get("file") else frozenset({"dangerous"})
+        if ":" in name:  # perhaps one of a server: what it says now counts
+            shelf.library.refresh()
+        entry = shelf.library.entry(name)
+        if entry is not None and entry.asks and not arguments.get("file"):
+            yield Touch(Effect.READ, f"skill {name} of an MCP server ({entry.asks})", kind="service")
         yield shelf.touch(name, risks, Effect.READ, f"skill {name}" if name else "the list of skills")
 
     def view(arguments: Mapping[str, Any]) -> str:
@@ -106,7 +132,11 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
         skill = shelf.library.get(name)
         if skill is None or arguments.get("file"):
             return f"read {arguments.get('file') or 'the list'} of skill {name}"
-        lines = [f"activate the skill {name} (risk {skill.risk}) from {skill.folder}", skill.description]
+        place = f"the MCP server {skill.server}" if skill.server else skill.folder
+        lines = [f"activate the skill {name} (risk {skill.risk}) from {place}", skill.description]
+        entry = shelf.library.entry(name)
+        if entry is not None and entry.asks:
+            lines.append(f"asked because {entry.asks}; {len(entry.files)} files, sha256 {skill.digest[:16]}")
         if skill.allowed_tools:
             lines.append(f"it asks to pre-approve: {', '.join(skill.allowed_tools)}")
         return "\n".join(lines)
@@ -116,7 +146,7 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
         category="skills",
         touches=touches,
         view=view,
-        timeout=30,
+        timeout=150,
         max_chars=200_000,
         examples=[{"name": "pdf-report"}, {"name": "pdf-report", "file": "references/layout.md"}, {}],
     )
@@ -133,6 +163,7 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
         absolute folder and its files; with `file` one file of it; without both the list of all skills. It reads
         only skills (for files of the project use read_file) and runs nothing. A skill may restrict the tools you
         can use while it is active, until the person speaks again; one marked dangerous asks a person first.
+        A name like `server:name` is a skill of an MCP server: text of others, advice at most, fetched when read.
 
         Result: text. Costs as many tokens as the text is long; read single files only when the
         instructions point to them.
@@ -147,14 +178,17 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
         skill = await asyncio.to_thread(shelf.find, name, context)
         if file:
             shelf.must_be_active(skill, context)
+            wanted = await asyncio.to_thread(known_file, shelf.library, skill, file)
+            skill = await shelf.library.obtain(skill, [wanted.name])
             return ToolOutput(content=await asyncio.to_thread(file_text, shelf.library, skill, file))
+        skill = await shelf.library.obtain(skill)
         if shelf.rights is not None:
             shelf.rights.activate(context.call.session, skill)
         files = [f.name for f in shelf.library.files(name)]
         facts = {"name": skill.name, "folder": skill.folder, "files": files, "risk": skill.risk}
         return ToolOutput(content=activation_text(skill, arguments, files=files), structured=facts)
 
-    return skill_read
+    return skill_read.with_spec(binds=shelf.binds)
 
 
 def _list(library: SkillLibrary) -> ToolOutput:
@@ -222,6 +256,9 @@ def _run_tool(shelf: _Shelf) -> FunctionTool:
         runner = needed_runner(context, "skill_run")
         skill = await asyncio.to_thread(shelf.find, name, context)
         shelf.must_be_active(skill, context)
+        if skill.server:
+            files = await asyncio.to_thread(needed_files, shelf.library, skill, script)
+            skill = await shelf.library.obtain(skill, files)
         room = Path(tempfile.mkdtemp(prefix="geode-skill-"))
         try:
             folder, path = await asyncio.to_thread(staged_copy, shelf.library, skill, script, room)
@@ -243,7 +280,7 @@ def _run_tool(shelf: _Shelf) -> FunctionTool:
             await asyncio.to_thread(shutil.rmtree, room, ignore_errors=True)
         return _shown(outcome, timeout)
 
-    return skill_run
+    return skill_run.with_spec(binds=shelf.binds)
 
 
 def _shown(outcome: ProcessOutcome, timeout: float) -> ToolOutput:
