@@ -239,3 +239,24 @@ def test_toml_yaml_and_python_findings() -> None:
     assert check_python("# -*- coding: latin-1 -*-\nx = '\xe9'\n".encode("latin-1")) == ()
     assert check_python(b"x = 1\x00")[0].rule == "syntax"
     assert len(check_python(b"(" * 10_000)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("edit_file", {"path": "missing.txt", "old_text": "a", "new_text": "b"}),
+        ("edit_file", {"path": "folder", "old_text": "a", "new_text": "b"}),
+        ("write_file", {"path": "folder", "content": "x", "mode": "overwrite"}),
+        ("write_file", {"path": "a.txt/b", "content": "x"}),
+        ("write_file", {"path": "n" * 300, "content": "x"}),
+    ],
+)
+async def test_T83_a_change_that_failed_says_that_nothing_was_changed(
+    bare: Bench, put: Put, name: str, arguments: dict[str, str]
+) -> None:
+    put("folder/inside.txt", "x")
+    put("a.txt", "x")
+    with pytest.raises(ToolFailed) as caught:
+        await bare.run(name, **arguments)
+    assert caught.value.side_effects is SideEffects.NONE
+    assert sorted(p.name for p in bare.root.rglob("*")) == ["a.txt", "folder", "inside.txt"]

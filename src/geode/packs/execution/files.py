@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -60,6 +61,17 @@ class _Existing:
         return version_of(self.data)
 
 
+@contextmanager
+def _whole_or_not() -> Iterator[None]:
+    """Whatever fails in here has changed nothing: there is one write, and it replaces the file as a whole."""
+    try:
+        yield
+    except ToolFailed as error:
+        error.side_effects = error.side_effects or SideEffects.NONE
+        raise
+
+
+@_whole_or_not()
 def _existing(context: ToolContext, path: str, *, limit: int) -> _Existing | None:
     """The file's content, or None when there is no such file.
 
@@ -75,6 +87,11 @@ def _existing(context: ToolContext, path: str, *, limit: int) -> _Existing | Non
             f"{path} is larger than {limit // 1024**2} MB", "change it with shell_exec (for example sed -i) instead"
         )
     return _Existing(data)
+
+
+@_whole_or_not()
+def _write(context: ToolContext, path: str, data: bytes, *, create_parents: bool = True) -> bool:
+    return context.workspace.write(path, data, create_parents=create_parents)
 
 
 def _check_version(path: str, version: str, now: str) -> None:
@@ -150,7 +167,7 @@ def write_file(
         )
     if before is not None:
         _recheck(context, path, before)
-    created = context.workspace.write(path, data)
+    created = _write(context, path, data)
     done = "created" if created else "overwritten"
     diff = small_diff(old.text, text) if old is not None else ""
     return _written(path, data, done, diff, notes, {"created": created})
@@ -255,14 +272,14 @@ def edit_file(
     """
     before = _existing(context, path, limit=_MAX_EDIT_BYTES)
     if before is None:
-        with context.workspace.open_read(path):  # says why, with similar names
+        with _whole_or_not(), context.workspace.open_read(path):  # says why, with similar names
             raise _failed(f"{path} appeared just now", "read it first")
     if is_binary(before.data[:8192]):
         raise _failed(f"{path} is not text: it looks like {kind_of_binary(before.data[:64])}", "edit text files only")
     _check_version(path, version, before.version)
     edited = apply_edit(before.data, old_text, new_text, replace_all=replace_all, name=path)
     _recheck(context, path, before)
-    context.workspace.write(path, edited.data, create_parents=False)
+    _write(context, path, edited.data, create_parents=False)
     places = "1 place" if edited.replacements == 1 else f"{edited.replacements:,} places"
     at = ", ".join(str(n) for n in edited.lines[:10]) + (", …" if len(edited.lines) > 10 else "")
     notes = [f"overlooked: {what}" for what in edited.tolerances] + list(edited.notes)
