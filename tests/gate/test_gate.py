@@ -422,6 +422,19 @@ async def test_nothing_runs_when_the_intent_cannot_be_recorded(make: Any, home: 
     assert result.status is Status.ERROR and RUNS == []
 
 
+async def test_a_call_whose_intent_could_not_be_recorded_does_not_use_up_its_key(make: Any, home: Path) -> None:
+    runtime = make(tools=[peek])
+    await runtime.call("peek", {"n": 1})
+    with sqlite3.connect(home / "geode.db", timeout=1) as away:
+        away.execute("ALTER TABLE audit RENAME TO audit_away")
+    assert (await runtime.call("peek", {"n": 2}, idempotency_key="k")).is_error
+    with sqlite3.connect(home / "geode.db", timeout=1) as back:
+        back.execute("ALTER TABLE audit_away RENAME TO audit")
+    RUNS.clear()
+    assert (await runtime.call("peek", {"n": 2}, idempotency_key="k")).status is Status.OK
+    assert RUNS == ["peek"]
+
+
 async def test_T84_the_same_idempotency_key_returns_the_first_result(make: Any) -> None:
     runtime = make(tools=[post], approver=ScriptedApprover([True, True, True]))
     first = await runtime.call("post", {"to": "a"}, idempotency_key="k")

@@ -43,7 +43,7 @@ def denied(resolved: Resolved, verdict: Verdict) -> ToolResult:
 def failed(resolved: Resolved, error: GeodeError, *, verdict: Verdict | None = None) -> ToolResult:
     text = f"Error: {error.message}"
     if isinstance(error, InvalidArguments) and len(error.problems) > 1:
-        listed = [p for p in error.problems if p not in error.message]
+        listed = [p for p in error.readable if p not in error.message]
         text += "".join(f"\n- {p}" for p in listed)
     if error.fix:
         text += f"\nTo fix: {error.fix}"

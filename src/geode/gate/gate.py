@@ -200,9 +200,14 @@ class Gate:
         self, pending: Pending, resolved: Resolved, entry: ToolEntry, clearance: Clearance, digest: str
     ) -> ToolResult:
         call = resolved.call
-        await self._parts.recorder.intent(
-            call, clearance.verdict, source=entry.source, digest=digest, approval_id=clearance.approval_id
-        )
+        try:
+            await self._parts.recorder.intent(
+                call, clearance.verdict, source=entry.source, digest=digest, approval_id=clearance.approval_id
+            )
+        except StoreError:
+            with contextlib.suppress(StoreError):  # nothing ran; a key that cannot be freed says "unknown", not "done"
+                await self._forget(call)
+            raise
         self.emit(CallExecuting(call))
         context = self._context(call, clearance.verdict, pending.workspace)
         try:
