@@ -117,3 +117,15 @@ async def test_R03_everybody_else_shares_one_process(bench: Bench, started) -> N
     await hub.discover("demo")
     pids = await asyncio.gather(*(bench.call("demo__pid", session=f"s{i}") for i in range(5)))
     assert len({text_of(p) for p in pids}) == 1
+
+
+async def test_an_answer_that_cannot_be_read_is_an_error_without_a_traceback(bench: Bench, started, capfd) -> None:
+    port = free_port()
+    bench.declare("web", url=f"http://127.0.0.1:{port}/mcp")
+    with serving("unreadable.py", port):
+        await answering(port)
+        hub = await started()
+        await hub.discover("web")
+        output = await asyncio.wait_for(bench.call("web__ping"), 10)
+    assert output.failed and "web" in text_of(output)
+    assert "Traceback" not in capfd.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import Context
 from types import TracebackType
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 __all__ = ["WebLink", "open_web"]
+
+# The SDK logs what it cannot parse, with a traceback; the call it belongs to fails with the reason anyway.
+# Without a handler anywhere Python would print that on stderr.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
 class WebLink:
