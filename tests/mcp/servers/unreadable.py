@@ -28,7 +28,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self.answer(405)
 
-    do_DELETE = do_GET
+    def do_DELETE(self):
+        self.answer(405)
 
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
