@@ -6,15 +6,12 @@ async with GeodeRuntime.create() as runtime:
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import hashlib
 import os
 import platform
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +28,7 @@ from .containment.egress import GuardedClient
 from .containment.paths import BeneathWorkspace
 from .containment.sandbox.runner import SandboxRunner
 from .core.call import Budget, Call, Decision, new_id
+from .core.clock import SystemClock
 from .core.effects import Origin
 from .core.events import EventBus, EventSink
 from .core.messages import ToolResult
@@ -58,20 +56,7 @@ from .tools.definitions import load_definitions
 from .tools.registry import ToolRegistry
 from .tools.tool import Tool
 
-__all__ = ["GeodeRuntime", "SystemClock", "session_prefix"]
-
-
-class SystemClock:
-    """The `Clock` of the machine."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+__all__ = ["GeodeRuntime", "session_prefix"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

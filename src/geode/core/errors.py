@@ -86,6 +86,11 @@ class InvalidArguments(UsageError):
         super().__init__(message, fix=fix)
         self.problems = problems
 
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """The problems as people read them: `path: expected …` for `$.path: expected …`."""
+        return tuple(p.removeprefix("$: ").removeprefix("$.") for p in self.problems)
+
 
 class UnknownTool(UsageError):
     """No tool has this name. `closest` are similar names, best first."""

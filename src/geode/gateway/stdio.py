@@ -14,10 +14,10 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ..mcp.lines import MessageLines, json_object
+from ..mcp.stream import MessageStream
 from .parts import GatewayParts
 from .server import Expose, Gateway
 
@@ -30,7 +30,7 @@ _CHUNK = 256 * 1024
 _MAX_MESSAGE = 64 * 1024 * 1024
 
 
-class _Pipe:
+class _Pipe(MessageStream):
     """Read and write stream of the dispatcher over two pipes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,28 +70,6 @@ class _Pipe:
                 await self._writer.drain()
         except (ConnectionError, RuntimeError, OSError) as error:
             raise BrokenResourceError from error
-
-    async def aclose(self) -> None:
-        """The pipes belong to `_pipes`."""
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage:
-        from anyio import EndOfStream
-
-        try:
-            return await self.receive()
-        except EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
 
 @contextlib.asynccontextmanager

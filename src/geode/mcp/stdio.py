@@ -17,11 +17,11 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ServerUnavailable
 from .lines import MessageLines
+from .stream import MessageStream
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -49,7 +49,7 @@ def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {n: environ[n] for n in names if n in environ and not environ[n].startswith("()")}
 
 
-class ServerProcess:
+class ServerProcess(MessageStream):
     """One running server. Made by `open_process`; also the read and write stream of the dispatcher.
 
     Attributes:
@@ -153,30 +153,6 @@ class ServerProcess:
                 await self._stdin.drain()
         except (ConnectionError, RuntimeError, OSError) as error:
             raise BrokenResourceError from error
-
-    # ------------------------------------------------------------ stream protocol
-
-    async def aclose(self) -> None:
-        """Part of the stream protocol; the process is ended by `open_process` alone."""
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage:
-        from anyio import EndOfStream
-
-        try:
-            return await self.receive()
-        except EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     # ------------------------------------------------------------ background reading
 

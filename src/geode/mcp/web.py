@@ -7,10 +7,10 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import Context
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from .stdio import LIST_CHANGED
+from .stream import MessageStream
 
 if TYPE_CHECKING:
     from mcp.shared._stream_protocols import ReadStream, WriteStream
@@ -23,7 +23,7 @@ __all__ = ["WebLink", "open_web"]
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
-class WebLink:
+class WebLink(MessageStream):
     """The read stream of an HTTP connection; knows when the connection or its session is over.
 
     Attributes:
@@ -57,25 +57,6 @@ class WebLink:
 
     async def aclose(self) -> None:
         await self._read.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        from anyio import EndOfStream
-
-        try:
-            return await self.receive()
-        except EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 @contextlib.asynccontextmanager

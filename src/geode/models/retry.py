@@ -6,9 +6,7 @@ The providers' SDKs are told not to retry, so that there is one place that waits
 
 from __future__ import annotations
 
-import asyncio
 import random
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -18,23 +16,10 @@ from email.utils import parsedate_to_datetime
 from ..core.ports import Clock
 from .model import ModelError, ModelEvent, ModelUnavailable
 
-__all__ = ["Backoff", "Failure", "WallClock", "retried", "retry_after"]
+__all__ = ["Backoff", "Failure", "retried", "retry_after"]
 
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """Answers that another attempt may change."""
-
-
-class WallClock:
-    """The real time."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
 
+from ..core.clock import SystemClock
 from ..core.messages import clean_json
 from ..core.ports import Clock
 from .failures import AnswerBroken, Explainer
 from .model import ModelEvent, ModelUnavailable, Profile, Request, TurnEnded
-from .retry import Backoff, Failure, WallClock, retried
+from .retry import Backoff, Failure, retried
 
 __all__ = ["Parser", "SdkModel", "Timeouts", "http_client", "is_local", "missing_extra"]
 
@@ -202,4 +203,4 @@ def missing_extra(package: str) -> ModelUnavailable:
 
 DEFAULT_BACKOFF = Backoff()
 DEFAULT_TIMEOUTS = Timeouts()
-DEFAULT_CLOCK = WallClock()
+DEFAULT_CLOCK = SystemClock()
