@@ -155,7 +155,7 @@ def _say(error: GeodeError, *, json: bool, code: str = "") -> None:
         if not json or code == "unexpected":
             print(f"geode: {plain(error.message)}", file=sys.stderr)
             if isinstance(error, InvalidArguments):
-                for problem in error.problems:
+                for problem in error.readable:
                     if problem not in error.message:
                         print(f"  - {plain(problem)}", file=sys.stderr)
             if error.fix:

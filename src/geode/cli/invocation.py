@@ -134,6 +134,17 @@ class Invocation:
 
         return TrustStore(self.home).state(self.project).trusted
 
+    def untrusted_hint(self) -> str:
+        """One line about tools and servers of this project that are left out for want of trust, or ""."""
+        from ..config.trust import TOOL_FILES, TrustStore
+
+        found = TrustStore(self.home).state(self.project)
+        files = [name for name in found.files if name in TOOL_FILES]
+        if found.state not in ("untrusted", "changed") or not files:
+            return ""
+        why = "not trusted" if found.state == "untrusted" else "changed since it was trusted"
+        return f"this project is {why}, so {', '.join(files)} is not used; look at it: geode trust --show"
+
     @cached_property
     def settings(self) -> Settings:
         """Settings of all layers.

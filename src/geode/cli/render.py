@@ -14,6 +14,7 @@ import sys
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, TextIO, TypeVar
 
 from ..core.errors import UsageError
@@ -23,6 +24,7 @@ __all__ = [
     "counted",
     "emit_json",
     "emit_line",
+    "local_time",
     "note",
     "page",
     "paint",
@@ -31,6 +33,7 @@ __all__ = [
     "size",
     "table",
     "visible",
+    "zone",
 ]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -86,6 +89,18 @@ def colours_on(stream: TextIO) -> bool:
 def paint(text: str, colour: str, stream: TextIO | None = None) -> str:
     """`text` in a colour (red, green, yellow, cyan, dim, bold) where colours are on."""
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if colours_on(stream or sys.stdout) else text
+
+
+def local_time(moment: datetime) -> str:
+    """Date, time and zone as people here read it: `2026-11-30 08:00:00 UTC`."""
+    local = moment.astimezone()
+    return f"{local:%Y-%m-%d %H:%M:%S} {local.tzname() or local.strftime('%z')}"
+
+
+def zone() -> str:
+    """The name of the zone in which times are shown."""
+    now = datetime.now().astimezone()
+    return now.tzname() or now.strftime("%z")
 
 
 def counted(number: int, noun: str) -> str:

@@ -22,7 +22,7 @@ from ..core.call import canonical_json
 from ..core.errors import ConfigError, StoreError, UsageError
 from .home import ensure_home, locked, read_bounded, write_private
 
-__all__ = ["SKILL_ROOTS", "TRUSTED_FILES", "TrustState", "TrustStore"]
+__all__ = ["SKILL_ROOTS", "TOOL_FILES", "TRUSTED_FILES", "TrustState", "TrustStore"]
 
 TRUSTED_FILES = (
     ".geode/tools.json",
@@ -32,6 +32,9 @@ TRUSTED_FILES = (
     ".geode/config.toml",
 )
 """What a project can steer Geode with, relative to it."""
+
+TOOL_FILES = TRUSTED_FILES[:4]
+"""Those of them that bring tools or servers."""
 
 SKILL_ROOTS = (".claude/skills", "skills", ".agents/skills")
 """Where a project brings skills along: instructions a model follows, and scripts it runs."""

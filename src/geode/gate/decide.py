@@ -147,5 +147,5 @@ def _nobody(verdict: Verdict, approval_id: str) -> Clearance:
         f"It was not run. A person can allow exactly this call once with: geode approvals approve {approval_id}"
     )
     if verdict.advice:
-        message += f"\n{verdict.advice}"
+        message += f"\n{verdict.advice[0].upper()}{verdict.advice[1:]}"
     return Clearance(verdict=verdict, approval_id=approval_id, waiting=True, message=message)

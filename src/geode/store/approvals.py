@@ -52,6 +52,7 @@ class StoredApproval:
         expires_at: while pending, when the question ends; when approved, when the yes ends.
         answered_by: who answered, None while nobody has.
         reason: the reason given with the answer.
+        project: directory the call would run in; "" when it was stored by an earlier version.
         used_at: when a yes was used up, or a no was told to its asker.
     """
 
@@ -72,6 +73,7 @@ class StoredApproval:
     answered_by: str | None
     reason: str
     used_at: datetime | None
+    project: str
 
     def to_json(self) -> dict[str, Any]:
         """All fields under their own names, times in ISO 8601."""
@@ -86,6 +88,7 @@ class StoredApproval:
             "call_id": self.call_id,
             "origin": self.origin,
             "mode": self.mode,
+            "project": self.project,
             "digest": self.digest,
             "created_at": self.created_at.isoformat(),
             "expires_at": self.expires_at.isoformat(),
@@ -118,6 +121,7 @@ class Approvals:
             "tool": storable(call.tool),
             "origin": str(call.origin),
             "mode": storable(call.mode),
+            "project": storable(str(call.cwd)),
             "view": storable(request.view),
             "verdict": storable(json.dumps(request.verdict.to_json(), ensure_ascii=False)),
             "state": "pending",
@@ -332,4 +336,5 @@ def _approval(row: Any) -> StoredApproval:
         answered_by=row.answered_by,
         reason=row.reason,
         used_at=None if row.used_us is None else from_us(row.used_us),
+        project=row.project or "",
     )

@@ -87,13 +87,19 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStats:
-    """Figures of one tool. Latencies in milliseconds, over calls that ran; cost in US dollars."""
+    """Figures of one tool. Latencies in milliseconds, over calls that ran; cost in US dollars.
+
+    `calls` is the sum of `ok`, `errors`, `denied`, `needs_approval` and `unknown` (interrupted: what came of
+    them is not known); `success_rate` is the share of `ok` in `ok` and `errors`, the calls that ran to an end.
+    """
 
     tool: str
     calls: int
     ok: int
     errors: int
     denied: int
+    needs_approval: int
+    unknown: int
     success_rate: float | None
     p50_ms: float | None
     p95_ms: float | None
@@ -106,6 +112,8 @@ class ToolStats:
             "ok": self.ok,
             "errors": self.errors,
             "denied": self.denied,
+            "needs_approval": self.needs_approval,
+            "unknown": self.unknown,
             "success_rate": self.success_rate,
             "p50_ms": self.p50_ms,
             "p95_ms": self.p95_ms,
@@ -119,13 +127,17 @@ class AuditStats:
 
     total: ToolStats
     tools: tuple[ToolStats, ...]
-    unknown: int
+
+    @property
+    def unknown(self) -> int:
+        """Interrupted calls of all tools."""
+        return self.total.unknown
 
     def to_json(self) -> dict[str, Any]:
         """`calls`, `success_rate` … of everything, `unknown`, and `tools`."""
         total = self.total.to_json()
         del total["tool"]
-        return {**total, "unknown": self.unknown, "tools": [t.to_json() for t in self.tools]}
+        return {**total, "tools": [t.to_json() for t in self.tools]}
 
 
 @dataclass(slots=True)
@@ -155,6 +167,8 @@ class _Tally:
             ok=ok,
             errors=errors,
             denied=self.by_status.get("denied", 0),
+            needs_approval=self.by_status.get("needs_approval", 0),
+            unknown=self.by_status.get("unknown", 0),
             success_rate=ok / (ok + errors) if ok + errors else None,
             p50_ms=_percentile(ordered, 0.50),
             p95_ms=_percentile(ordered, 0.95),
@@ -254,12 +268,14 @@ class AuditQuery:
             return tallies
 
         tallies = await self._db.read(work)
-        unknown = len([e for e in await self.in_doubt() if since is None or e.at >= since])
+        for entry in await self.in_doubt():
+            if since is None or entry.at >= since:
+                tallies.setdefault(entry.tool, _Tally()).add("unknown", 0, 0)
         total = _Tally()
         for tally in tallies.values():
             total.merge(tally)
         tools = sorted((t.figures(name) for name, t in tallies.items()), key=lambda s: (-s.calls, s.tool))
-        return AuditStats(total.figures(""), tuple(tools), unknown)
+        return AuditStats(total.figures(""), tuple(tools))
 
     # ------------------------------------------------------------ inside a reading transaction
 

@@ -21,7 +21,7 @@ __all__ = [
     "transcript_messages",
 ]
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every revision this version knows, oldest first; a stored one that is not listed is newer."""
 
 HEAD = REVISIONS[-1]
@@ -108,6 +108,7 @@ approvals = Table(
     Column("answered_by", Text),
     Column("reason", Text, nullable=False),
     Column("used_us", BigInteger),
+    Column("project", Text),
     Index("approvals_digest", "digest", "principal"),
     Index("approvals_created", "created_us"),
 )

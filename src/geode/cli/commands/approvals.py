@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ...core.effects import Origin
@@ -48,7 +49,9 @@ def _list(run: Invocation) -> int:
 
     def people() -> None:
         lines = [_line(item) for item in page.items]
-        render.table(["id", "state", "tool", "what would run", "why it asks", "until"], lines, empty="no request")
+        render.table(
+            ["id", "state", "tool", "what would run", "why it asks", "project", "until"], lines, empty="no request"
+        )
         if rows:
             render.note("answer with: geode approvals approve ID, or deny ID --reason TEXT")
 
@@ -57,8 +60,8 @@ def _list(run: Invocation) -> int:
 
 
 def _line(item: StoredApproval) -> list[object]:
-    until = item.expires_at.astimezone().strftime("%H:%M:%S")
-    return [item.id, item.state, item.tool, item.view, item.verdict.get("reason"), until]
+    until = render.local_time(item.expires_at)
+    return [item.id, item.state, item.tool, item.view, item.verdict.get("reason"), item.project, until]
 
 
 def _approve(run: Invocation) -> int:
@@ -86,7 +89,8 @@ def _answer(run: Invocation, *, approved: bool) -> int:
         for line in str(row["view"]).splitlines():
             print(f"  | {render.visible(line)}")
         if approved:
-            print(f"exactly this call, made again, runs once until {row['expires_at']}")
+            until = render.local_time(datetime.fromisoformat(row["expires_at"]))
+            print(f"exactly this call, made again, runs once until {until}")
 
     run.show({"approval": row}, people)
     return 0

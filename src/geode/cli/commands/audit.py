@@ -7,7 +7,8 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
 
 from .. import render
 from ..inputs import moment
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["configure"]
 
+_STATUSES = ("ok", "error", "denied", "needs_approval", "running", "unknown", "approved", "expired", "used")
+"""How a call ended or stands; the last three are of approvals (`--kind approval`)."""
 _KINDS = ("intent", "outcome", "approval", "retention", "config")
 
 
@@ -28,7 +31,7 @@ def configure(parser: CommandParser) -> None:
     listing = add_command(group, "list", "calls, newest first", _list)
     listing.add_argument("--since", metavar="T", help="2h, 7d, 2026-11-30 or an ISO time")
     listing.add_argument("--tool", metavar="NAME", help="only this tool")
-    listing.add_argument("--status", metavar="S", help="ok, error, denied, needs_approval, running or unknown")
+    listing.add_argument("--status", metavar="S", choices=_STATUSES, help=f"only {', '.join(_STATUSES[:6])}")
     listing.add_argument("--session", metavar="ID", help="only this session")
     listing.add_argument(
         "--kind", action="append", choices=_KINDS, help="single records of this kind, not one line a call; repeatable"
@@ -82,7 +85,7 @@ def _list(run: Invocation) -> int:
 
     def people() -> None:
         render.table(
-            ["call", "time", "tool", "status", "effects", "ms", "who", "from"],
+            ["call", f"time ({render.zone()})", "tool", "status", "effects", "ms", "who", "from"],
             [_line(entry) for entry in page.entries],
             empty="nothing recorded",
         )
@@ -94,7 +97,7 @@ def _list(run: Invocation) -> int:
 
 
 def _line(entry: AuditEntry) -> list[object]:
-    when = entry.at.astimezone().strftime("%m-%d %H:%M:%S")
+    when = entry.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     took = f"{entry.duration_ms:.0f}" if entry.duration_ms else None
     what = [entry.tool or entry.kind, entry.status, entry.side_effects]
     return [entry.call_id or entry.id, when, *what, took, entry.principal, entry.origin]
@@ -109,14 +112,40 @@ def _show(run: Invocation) -> int:
             print(render.paint(f"{record['kind']} {record['id']}", "bold"))
             for key, value in record.items():
                 if key not in {"kind", "id", "body"} and value not in (None, ""):
-                    print(f"  {key:16} {render.plain(str(value))}")
+                    print(f"  {key:16} {_readable(key, value)}")
             for key, value in record["body"].items():
-                text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                print(f"  {key:16} {render.plain(text)}")
+                _print_fact(key, value, "  ")
 
     last = records[-1]
     run.show({"call_id": last["call_id"], "status": last["status"], "records": records}, people)
     return 0
+
+
+def _readable(key: str, value: Any) -> str:
+    if key == "at":
+        return render.local_time(datetime.fromisoformat(value))
+    if key == "duration_ms":
+        return f"{value:.1f}"
+    return render.plain(str(value))
+
+
+def _print_fact(key: str, value: Any, indent: str) -> None:
+    """One fact of a record: an object's keys and a list's entries on lines of their own."""
+    if isinstance(value, dict) and value:
+        print(f"{indent}{render.plain(key)}")
+        for inner, item in cast("dict[str, Any]", value).items():
+            _print_fact(inner, item, f"{indent}  ")
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in cast("list[Any]", value)):
+        print(f"{indent}{render.plain(key)}")
+        for item in cast("list[Any]", value):
+            facts = cast("dict[str, Any]", item).items() if isinstance(item, dict) else [("", item)]
+            print(f"{indent}  - {render.plain(', '.join(f'{k} {_short(v)}'.strip() for k, v in facts))}")
+    elif value not in (None, "", [], {}):
+        print(f"{indent}{render.plain(key):16} {render.plain(_short(value))}")
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 # ---------------------------------------------------------------- verify, stats
@@ -128,9 +157,13 @@ def _verify(run: Invocation) -> int:
 
     def people() -> None:
         if report.ok:
-            print(render.paint(f"intact: {report.records} records, every chain whole, every head signed", "green"))
+            print(
+                render.paint(
+                    f"intact: {render.counted(report.records, 'record')}, every chain whole, every head signed", "green"
+                )
+            )
         else:
-            print(render.paint(f"NOT intact ({report.records} records)", "red"))
+            print(render.paint(f"NOT intact ({render.counted(report.records, 'record')})", "red"))
             if report.first_bad:
                 print(f"  first bad record: {render.plain(report.first_bad)}")
         for problem in report.problems:
@@ -167,9 +200,12 @@ def _stats(run: Invocation) -> int:
     def people() -> None:
         rows = [_figures(tool["tool"], tool) for tool in document["tools"]]
         rows.append(_figures("all", document))
-        render.table(["tool", "calls", "ok", "errors", "denied", "success", "p50 ms", "p95 ms"], rows)
+        columns = ["tool", "calls", "ok", "errors", "denied", "need approval", "unknown", "success", "p50 ms", "p95 ms"]
+        render.table(columns, rows)
+        render.note("success: ok of the calls that ran to an end (ok and errors); times: of the same calls")
         if document["unknown"]:
-            render.note(f"{document['unknown']} calls with unknown outcome: geode audit list --status unknown")
+            calls = render.counted(document["unknown"], "call")
+            render.note(f"{calls} with unknown outcome: geode audit list --status unknown")
 
     run.show(document, people)
     return 0
@@ -179,4 +215,5 @@ def _figures(name: str, figures: dict[str, Any]) -> list[object]:
     rate = figures["success_rate"]
     times = ["-" if figures[key] is None else f"{figures[key]:.1f}" for key in ("p50_ms", "p95_ms")]
     shown = "-" if rate is None else f"{rate:.1%}"
-    return [name, figures["calls"], figures["ok"], figures["errors"], figures["denied"], shown, *times]
+    counts = [figures[key] for key in ("calls", "ok", "errors", "denied", "needs_approval", "unknown")]
+    return [name, *counts, shown, *times]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .. import render
@@ -31,16 +32,32 @@ def _show(run: Invocation) -> int:
         for layer, file in document["files"].items():
             print(f"{layer:8} {file['path']}{'' if file['exists'] else '  (none)'}")
         print()
-        rows = [[key, _value(item["value"]), item["origin"]] for key, item in document["settings"].items()]
+        built_in = _built_in_limits()
+        rows = [[k, _value(k, item["value"], built_in), item["origin"]] for k, item in document["settings"].items()]
         render.table(["setting", "value", "set by"], rows)
 
     run.show(document, people)
     return 0
 
 
-def _value(value: Any) -> str:
+def _built_in_limits() -> dict[str, int | None]:
+    """What holds in the sandbox where the settings say nothing."""
+    from ...containment.sandbox.select import DEFAULT_LIMITS as LIMITS
+
+    mega = 1024 * 1024
+    return {
+        "sandbox.memory_mb": (LIMITS.memory_bytes or 0) // mega,
+        "sandbox.cpu_seconds": LIMITS.cpu_seconds,
+        "sandbox.processes": LIMITS.processes,
+        "sandbox.file_mb": (LIMITS.file_bytes or 0) // mega,
+        "sandbox.open_files": LIMITS.open_files,
+    }
+
+
+def _value(key: str, value: Any, built_in: Mapping[str, int | None]) -> str:
     if value is None:
-        return "no limit"
+        limit = built_in.get(key)
+        return "no limit" if limit is None else f"{limit} (built in)"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return str(value)

@@ -194,6 +194,7 @@ def _add(run: Invocation) -> int:
         if "error" in document:
             render.note(f"geode: {args.name} is saved but cannot be used yet: {document['error']['message']}")
             render.note(f"  fix: {document['error']['fix']}")
+            render.note(f"  or take it out again: geode mcp remove {args.name}")
 
     run.show(document, people)
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shlex
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...core.effects import Origin
-from ...core.errors import UsageError
+from ...core.errors import UnknownTool, UsageError
 from ...core.events import CallProgress, Event
 from ...core.messages import Status, ToolResult
 from .. import render
@@ -19,6 +20,7 @@ from ..invocation import Invocation
 from ..parser import ALLOW_HELP, CommandParser, add_command, add_group, add_paging, words_of
 
 if TYPE_CHECKING:
+    from ...tools.entries import ToolProblem
     from ...tools.registry import ToolEntry
 
 __all__ = ["configure"]
@@ -32,7 +34,7 @@ def configure(parser: CommandParser) -> None:
     add_paging(listing)
     search = add_command(group, "search", "find a tool in plain words", _search)
     search.add_argument("query", nargs="+", help="what you want to do")
-    search.add_argument("--limit", type=int, default=5, choices=range(1, 51), metavar="N", help="at most N (1-50)")
+    search.add_argument("--limit", type=_up_to_50, default=5, metavar="N", help="at most N (1 to 50, default 5)")
     show = add_command(group, "show", "description, arguments and effects of a tool", _show)
     show.add_argument("name")
     call = add_command(group, "call", "run a tool: checked, contained, recorded", _call)
@@ -46,16 +48,25 @@ def configure(parser: CommandParser) -> None:
     export.add_argument("--defer", action="store_true", help="mark tools to be loaded when found (anthropic)")
 
 
+def _up_to_50(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= 50):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 50")
+    return int(text)
+
+
 # ---------------------------------------------------------------- list, search, show
 
 
 def _list(run: Invocation) -> int:
-    async def collect() -> list[ToolEntry]:
+    async def collect() -> tuple[list[ToolEntry], list[ToolProblem]]:
         async with run.runtime(ask=False) as runtime:
-            return list(runtime.registry.entries())
+            return list(runtime.registry.entries()), list(runtime.registry.problems())
 
     wanted = run.args.source
-    entries = [e for e in run.run(collect) if wanted is None or e.source == wanted]
+    found, problems = run.run(collect)
+    if wanted is not None:
+        _check_source(run, wanted, {e.source for e in found})
+    entries = [e for e in found if wanted is None or e.source == wanted]
     page = render.page(entries, run.args.limit, run.args.cursor)
     rows = [_row(entry) for entry in page.items]
     document = {"tools": rows, "count": page.total, "next_cursor": page.next_cursor}
@@ -67,7 +78,23 @@ def _list(run: Invocation) -> int:
             render.note(f"{len(rows)} of {page.total}; go on with --cursor {page.next_cursor}")
 
     run.show(document, people)
+    shown = {e.name for e in found}
+    for problem in problems:
+        if problem.tool not in shown:  # what has an entry is listed with its reason
+            render.note(f"problem: {problem.reason}")
+    if hint := run.untrusted_hint():
+        render.note(f"note: {hint}")
     return 0
+
+
+def _check_source(run: Invocation, wanted: str, known: set[str]) -> None:
+    """Refuse a source there is none of; one that has no tools yet is fine."""
+    from ...mcp.config import load_servers
+
+    servers = {f"mcp:{name}" for name in load_servers(run.project, run.home).servers}
+    known = known | servers | {"builtin", "definitions"}
+    if wanted not in known:
+        raise UsageError(f"there is no source {wanted!r}", fix=f"use one of: {', '.join(sorted(known))}")
 
 
 def _row(entry: ToolEntry) -> dict[str, Any]:
@@ -115,7 +142,12 @@ def _show(run: Invocation) -> int:
         async with run.runtime(ask=False) as runtime:
             return runtime.registry.entry(run.args.name)
 
-    entry = run.run(find)
+    try:
+        entry = run.run(find)
+    except UnknownTool as unknown:
+        if hint := run.untrusted_hint():
+            unknown.fix = f"{unknown.fix} ({hint})"
+        raise
     spec = entry.spec
     document = {
         **_row(entry),
@@ -179,11 +211,23 @@ def _call(run: Invocation) -> int:
             )
 
     result = run.run(call)
-    run.show(_document(result), lambda: _print_result(result))
+    hint = _hint(run, result)
+    run.show(_document(result, hint), lambda: _print_result(result, hint))
     return _exit_code(result)
 
 
-def _document(result: ToolResult) -> dict[str, Any]:
+def _hint(run: Invocation, result: ToolResult) -> str:
+    """What helps at the command line, beside what the result itself says to a model."""
+    match result.error_code:
+        case "invalid_arguments":
+            return f"its arguments: geode tools show {shlex.quote(result.tool)}"
+        case "unknown_tool":
+            return run.untrusted_hint()
+        case _:
+            return ""
+
+
+def _document(result: ToolResult, hint: str) -> dict[str, Any]:
     """The contract's document. `content` holds the blocks; `text` is all that is readable in one string."""
     document: dict[str, Any] = {
         "status": result.status.value,
@@ -198,17 +242,17 @@ def _document(result: ToolResult) -> dict[str, Any]:
         "details": dict(result.details),
     }
     if result.status is not Status.OK:
-        document["error"] = _error(result)
+        document["error"] = _error(result, hint)
     return document
 
 
-def _error(result: ToolResult) -> dict[str, Any]:
+def _error(result: ToolResult, hint: str) -> dict[str, Any]:
     """The error object out of the text a model reads: first line, `- problem` lines, `To fix:` line."""
     lines = [line.strip() for line in result.text.splitlines() if line.strip()]
     fixes = [line.removeprefix("To fix: ") for line in lines if line.startswith("To fix: ")]
     problems = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
     verdict = result.verdict or {}
-    fix = " ".join(fixes) or str(verdict.get("advice") or "")
+    fix = "; ".join(filter(None, (" ".join(fixes) or str(verdict.get("advice") or ""), hint)))
     if result.status is Status.NEEDS_APPROVAL:
         fix = f"geode approvals approve {result.details.get('approval_id', 'ID')}, then make the same call again"
     return {
@@ -219,11 +263,13 @@ def _error(result: ToolResult) -> dict[str, Any]:
     }
 
 
-def _print_result(result: ToolResult) -> None:
+def _print_result(result: ToolResult, hint: str) -> None:
     out = sys.stdout if result.status in {Status.OK, Status.ERROR} else sys.stderr
     text = render.plain(result.text)
     if text:
         print(text, file=out)
+    if hint:
+        render.note(hint)
     parts = [result.tool, result.status.value.replace("_", " "), f"{result.duration_ms:.0f} ms"]
     if result.side_effects.value != "none":
         parts.append(f"side effects: {result.side_effects.value}")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import UsageError
 from .. import render
-from ..invocation import Invocation
+from ..brought import Brought, brought_along
+from ..invocation import Invocation, on_terminal
 from ..parser import CommandParser
+
+if TYPE_CHECKING:
+    from ...config.trust import TrustState
 
 __all__ = ["configure"]
 
@@ -26,6 +32,9 @@ def configure(parser: CommandParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--show", action="store_true", help="only show what it brings and whether it is trusted")
     choice.add_argument("--revoke", action="store_true", help="trust it no longer")
+    choice.add_argument(
+        "--yes", "-y", action="store_true", help="do not ask at the terminal (without one, nobody is asked)"
+    )
     parser.set_defaults(run=_trust)
 
 
@@ -34,30 +43,50 @@ def _trust(run: Invocation) -> int:
     from ...config.trust import TrustStore
 
     project = _project(run)
-    if run.args.show:
-        store = TrustStore(run.home)
-    else:
-        store = TrustStore(ensure_home(run.home))
-        if run.args.revoke:
-            store.revoke(project)
-        else:
-            store.trust(project)
+    store = TrustStore(run.home if run.args.show else ensure_home(run.home))
+    state = store.state(project)
+    brought = brought_along(project, run.home, state.files)
+    if run.args.revoke:
+        store.revoke(project)
+    elif not run.args.show and state.state in {"untrusted", "changed"}:
+        if on_terminal() and not run.args.yes and not _said_yes(state, brought):
+            render.note("not trusted: nothing was changed")
+            return 1
+        store.trust(project, digest=state.digest)  # exactly what was shown
     state = store.state(project)
     document: dict[str, Any] = {
         "project": str(project),
         "state": state.state,
         "files": [str(name) for name in state.files],
         "digest": state.digest,
+        "brings": [item.to_json() for item in brought],
     }
 
     def people() -> None:
         print(f"{state.state}: {_MEANING.get(state.state, '')}")
         print(f"  project {project}")
+        for item in brought:
+            print(_line(item))
         for name in document["files"]:
-            print(f"  file    {render.plain(name)}")
+            print(f"  file    {render.plain(name)}{' (changed)' if name in state.changed else ''}")
 
     run.show(document, people)
     return 0
+
+
+def _line(item: Brought) -> str:
+    return f"  {item.kind:8}{render.visible(item.name)}: {render.visible(item.detail)}"
+
+
+def _said_yes(state: TrustState, brought: Sequence[Brought]) -> bool:
+    """Show what it brings on stderr and take an answer; anything but yes is no."""
+    print(f"{state.state}: {_MEANING[state.state]}. It brings:", file=sys.stderr)
+    for item in brought:
+        print(_line(item), file=sys.stderr)
+    for name in state.files:
+        print(f"  file    {render.visible(name)}{' (changed)' if name in state.changed else ''}", file=sys.stderr)
+    print("Trust it? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _project(run: Invocation) -> Path:

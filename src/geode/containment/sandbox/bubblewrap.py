@@ -62,7 +62,8 @@ _NAMESPACES = (
 def _find(tool: str) -> str:
     path = shutil.which(tool, path=_TRUSTED)
     if path is None:
-        raise SandboxUnavailable(f"{tool} is missing, which running as root needs", fix="Install util-linux.")
+        package = "coreutils" if tool == "cat" else "util-linux"
+        raise SandboxUnavailable(f"{tool} is missing, which running as root needs", fix=f"Install {package}.")
     return path
 
 
@@ -115,7 +116,7 @@ class Bubblewrap:
         if not self._program:
             raise SandboxUnavailable("bubblewrap (bwrap) is not installed, and nothing is run without a sandbox",
                                      fix=_INSTALL)  # fmt: skip
-        for tool in ("nsenter", "unshare", "prlimit") if self._root else ():
+        for tool in ("nsenter", "unshare", "prlimit", "cat") if self._root else ():
             _find(tool)
         spec = ProcessSpec(argv=("/bin/sh", "-c", "exit 23"), cwd=Path("/"))
         try:
@@ -247,7 +248,7 @@ class Bubblewrap:
         status = path.stat()
         key = (status.st_uid, status.st_gid, user)
         if key not in self._maps:
-            self._maps[key] = stage.owner_map(_find("unshare"), *key)
+            self._maps[key] = stage.owner_map(_find("unshare"), _find("cat"), *key)
         return self._maps[key]
 
     # ------------------------------------------------------------ arguments

@@ -88,11 +88,11 @@ def _call(function: Callable[..., int], *arguments: object) -> int:
     return result
 
 
-def owner_map(unshare: str, owner: int, group: int, user: int) -> int:
+def owner_map(unshare: str, cat: str, owner: int, group: int, user: int) -> int:
     """A user namespace that maps the owner on disk to the sandbox's user id.
 
     Args:
-        unshare: path of the util-linux program.
+        unshare, cat: paths of the programs: the environment's PATH may lead anywhere, or nowhere.
         owner, group: ids on disk.
         user: id (user and group) in the sandbox.
 
@@ -102,7 +102,10 @@ def owner_map(unshare: str, owner: int, group: int, user: int) -> int:
     Raises:
         OSError: user namespaces are not to be had.
     """
-    with subprocess.Popen([unshare, "--user", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    words = [unshare, "--user", cat]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:

@@ -141,8 +141,10 @@ class Validator:
 
 
 def _invalid(problems: tuple[str, ...]) -> InvalidArguments:
-    first = "; ".join(problems[:3]) + ("; …" if len(problems) > 3 else "")
-    return InvalidArguments(f"invalid arguments: {first}", problems=problems, fix="correct the named arguments")
+    error = InvalidArguments("", problems=problems, fix="correct the named arguments")
+    error.message = "invalid arguments: " + "; ".join(error.readable[:3]) + ("; …" if len(problems) > 3 else "")
+    error.args = (error.message,)
+    return error
 
 
 def show_path(path: Sequence[str | int]) -> str:
