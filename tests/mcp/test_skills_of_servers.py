@@ -23,6 +23,8 @@ from geode.runtime import GeodeRuntime
 from geode.skills.conversation import ConversationSkills
 from geode.testing import ScriptedApprover
 
+from .test_web import answering, free_port, serving
+
 SERVER = Path(__file__).with_name("servers") / "skilled.py"
 
 
@@ -141,7 +143,18 @@ async def test_servers_of_the_older_era_offer_an_index(desk: Desk) -> None:
         assert "The text" in (await call(runtime, "skill_read", name="srv:alpha")).text
 
 
-async def test_R_geode_behind_geode(desk: Desk, tmp_path: Path) -> None:
+async def test_skills_of_a_server_over_http(desk: Desk) -> None:
+    port = free_port()
+    (desk.home / "mcp.json").write_text(json.dumps({"mcpServers": {"srv": {"url": f"http://127.0.0.1:{port}/mcp"}}}))
+    desk.offer("alpha", text_of("alpha", "The text"), 기술_DOT_md="the detail")
+    with serving("skilled.py", port, str(desk.offered)):
+        await answering(port)
+        async with desk.runtime() as runtime:
+            assert "The text" in (await call(runtime, "skill_read", name="srv:alpha")).text
+            assert (await call(runtime, "skill_read", name="srv:alpha", file="기술.md")).text == "the detail"
+
+
+async def test_geode_behind_geode(desk: Desk, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     for name in ("home", "project"):
         (inner / name).mkdir(parents=True)

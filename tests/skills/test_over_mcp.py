@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 
 from geode.gateway.skills import INDEX, SkillsOverMcp
 from geode.skills import SkillInvalid, SkillRights
-from geode.skills.manifest import EXTENSION, RemoteSkill, parse_entry, verified, verified_skill
+from geode.skills.manifest import EXTENSION, RemoteSkill, listed_skill, parse_entry, verified, verified_skill
 from geode.skills.registry import SkillRegistry
 from mcp import Client
 
@@ -198,6 +198,13 @@ OWN = resource("skill://a/demo/SKILL.md")
         entry(resources=[OWN, resource("skill://a/elsewhere")]),
         entry(resources=[OWN, resource("skill://a/demo/../x")]),
         entry(resources=[OWN, resource("skill://a/demo/%2e%2e/x")]),
+        entry(resources=[OWN, resource("skill://a/demo/x//y")]),
+        entry(resources=[OWN, resource("skill://a/demo/%2Fetc/passwd")]),
+        entry(resources=[OWN, resource("skill://a/demo/a%5Cb")]),
+        entry(resources=[OWN, resource("skill://a/demo/a%00b")]),
+        entry(resources=[OWN, resource("skill://a/demo/" + "n" * 300)]),
+        entry(resources=[OWN, resource("skill://a/demo/a"), resource("skill://a/demo/A")]),
+        entry(resources=[OWN, resource("skill://a/demo/a"), resource("skill://a/demo/a/b")]),
         entry(resources=[resource("skill://a/demo/SKILL.md", digest="sha256:xyz")]),
         entry(resources=[resource("skill://a/demo/SKILL.md", digest="md5:" + "0" * 64)]),
         entry(resources=[resource("skill://a/demo/SKILL.md", size=-1)]),
@@ -229,6 +236,16 @@ def test_other_bytes_other_front_matter_and_unlisted_files_are_refused() -> None
     lying, bytes_ = remote("---\nname: demo\ndescription: d\nallowed-tools: Bash\n---\n")
     with pytest.raises(SkillInvalid, match="differs"):
         verified_skill(lying, bytes_)
+
+
+def test_an_entry_is_shown_as_a_skill_before_anything_is_fetched() -> None:
+    front = {"name": "demo", "description": 'It: "does" 기술 \n', "tools": "Read", "risk": "?", "triggers": ["go"]}
+    skill, _ = remote("irrelevant", front)
+    shown = listed_skill(skill)
+    assert (shown.name, shown.server, shown.risk, shown.tools) == ("srv:demo", "srv", "dangerous", ["Read"])
+    assert (shown.triggers, shown.allowed_tools, shown.body) == ([], [], "")
+    assert "기술" in shown.description
+    assert [file.name for file in skill.files] == ["SKILL.md"]
 
 
 def test_a_skill_from_a_server_pre_approves_nothing_and_takes_no_name() -> None:

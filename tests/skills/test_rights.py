@@ -232,3 +232,42 @@ def test_a_whole_server_may_be_named_but_not_every_server() -> None:
     assert unknown == ("mcp__", "mcp__*")
     assert grants[0].covers("linear__create", {})
     assert not grants[0].covers("github__create", {})
+
+
+# ---------------------------------------------------------------- skills of servers
+
+
+RUNS = (Impact(Effect.EXECUTE, "print(1)", Scope.SANDBOX),)
+
+
+def test_after_a_servers_skill_was_read_programs_ask_until_the_session_ends() -> None:
+    rights = rights_of(skill("srv:demo", origin="mcp:srv", digest="1"))
+    rights.release("s")  # the person speaks again; the text is still in the context
+    step = rights.restriction(call("code_interpreter"), RUNS)
+    assert step is not None and step.verdict is Decision.ASK
+    assert rights.restriction(call("code_interpreter", session="other"), RUNS) is None
+    assert rights.restriction(call("code_interpreter", origin=Origin.USER), RUNS) is None
+    assert rights.restriction(call("read_file"), (Impact(Effect.READ, "a", Scope.WORKSPACE),)) is None
+    assert rights.was_read("s", skill("srv:demo", origin="mcp:srv", digest="1"))
+    assert not rights.was_read("s", skill("srv:demo", origin="mcp:srv", digest="2"))
+    rights.end("s")
+    assert rights.restriction(call("code_interpreter"), RUNS) is None
+
+
+async def test_no_other_skill_answers_that_question() -> None:
+    foreign = skill("srv:demo", origin="mcp:srv", allowed_tools=["Bash"])
+    rights = rights_of(skill(allowed_tools=["Bash", "skill_run"]), foreign, liftable={"run-program"}.__contains__)
+    step = rights.restriction(call(command="git push"), ASK.impacts)
+    assert step is not None
+    asked = Verdict(Decision.ASK, (*ASK.trace, step), ASK.impacts)
+    assert await decision(rights, call(command="git push"), asked) is Decision.ASK
+
+
+def test_a_person_may_let_a_model_read_what_only_they_may_call() -> None:
+    mine = skill("srv:demo", origin="mcp:srv", model_may_activate=False)
+    rights = SkillRights(SkillRegistry([mine]))
+    assert not rights.may_activate("s", mine)
+    rights.invite("s", mine.name)
+    assert rights.may_activate("s", mine)
+    rights.release("s")
+    assert not rights.may_activate("s", mine)

@@ -233,3 +233,17 @@ async def test_R63_tools_restricts_at_the_gate_until_the_person_speaks(shelf: Sh
         rights.release("s")
         assert (await call("write_file", path="d.txt", content="y")).status is Status.OK
     assert not (shelf.project / "c.txt").exists()
+
+
+async def test_an_approval_of_a_script_is_for_the_files_that_were_there(desk: Desk) -> None:
+    """A person approves later; by then the script is another one."""
+    needs_sandbox()
+    folder = desk.shelf.mine("demo", text_of(risk="caution"), run_DOT_sh="echo first")
+    desk.library.refresh()
+    assert (await desk("skill_run", name="demo", script="run.sh")).status is Status.NEEDS_APPROVAL
+    (asked,) = await desk.runtime.approvals.list("pending")
+    (folder / "run.sh").write_text("echo second")
+    await desk.runtime.approvals.answer(asked.id, True, "tester", "")
+    assert (await desk("skill_run", name="demo", script="run.sh")).status is Status.NEEDS_APPROVAL
+    (folder / "run.sh").write_text("echo first")
+    assert "first" in (await desk("skill_run", name="demo", script="run.sh")).text

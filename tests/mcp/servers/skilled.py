@@ -1,4 +1,4 @@
-"""A server that offers skills, made with the official SDK: `skilled.py FOLDER [legacy]`.
+"""A server that offers skills, made with the official SDK: `skilled.py [PORT] FOLDER [legacy]`.
 
 FOLDER holds one folder a skill. `.lies.json` in it says which wrongs to do, by URI: {"digest"|"text"|"front": …};
 it is read again with each request. `legacy` hides the extension and offers the index as a resource.
@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from geode.skills.document import parse_skill
 
-ROOT = Path(sys.argv[1])
+ROOT = Path(sys.argv[2] if sys.argv[1].isdigit() else sys.argv[1])
 LEGACY = "legacy" in sys.argv
 PAGE = 2
 LOG = ROOT / ".log"
@@ -114,4 +114,11 @@ async def main():
         await server.run(read, write, server.create_initialization_options())
 
 
-older_era() if LEGACY else asyncio.run(main())
+if LEGACY:
+    older_era()
+elif sys.argv[1] != str(ROOT):
+    import uvicorn
+
+    uvicorn.run(server.streamable_http_app(), host="127.0.0.1", port=int(sys.argv[1]), log_level="warning")
+else:
+    asyncio.run(main())
