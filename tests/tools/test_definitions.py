@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -587,3 +588,10 @@ def test_a_changed_command_is_another_tool_for_an_approval():
     change = registry.replace_source("definitions", loaded(entry(command=["rm", "-rf", "--", "{file}"])))
     assert change.changed == ("count",)
     assert registry.entry("count").digest != before
+
+
+def test_a_pipe_in_the_place_of_the_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / ".geode").mkdir()
+    os.mkfifo(tmp_path / ".geode" / "tools.json")
+    with pytest.raises(ConfigError, match="regular file"):
+        load_definitions(tmp_path)

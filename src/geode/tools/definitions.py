@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -65,6 +66,8 @@ def load_definitions(project: Path) -> LoadedTools:
     """
     path = project / FILE
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for, a device never ends
+            raise ConfigError(f"{path} is not a regular file", fix="replace it by one, or remove it")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
