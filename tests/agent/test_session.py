@@ -21,6 +21,9 @@ class Kept:
     async def load(self, session: str, *, after: int = -1) -> list[dict[str, Any]]:
         return self.entries[after + 1 :]
 
+    async def last(self, session: str) -> int:
+        return len(self.entries) - 1
+
 
 class NoSecrets:
     def json(self, value: Any) -> Any:

@@ -145,6 +145,11 @@ class Context:
         sent = tuple(self._ready.wire)
         return Request(system=self._system, messages=sent, tools=self._tools, session=self._session)
 
+    def aside(self, messages: Sequence[Message]) -> Request:
+        """A request beside the conversation: the same beginning, which the provider has cached, with other messages."""
+        sent = tuple(self._on_the_wire(m) for m in mend(messages))
+        return Request(system=self._system, messages=sent, tools=self._tools, session=self._session)
+
     def tokens(self, messages: Sequence[Message]) -> int:
         """A rough count of a history; see `compaction.estimate_tokens`."""
         known = self._ready.common(messages)

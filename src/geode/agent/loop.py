@@ -31,21 +31,23 @@ from ..core.events import (
     TurnFinished,
     TurnStarted,
 )
-from ..core.messages import Message, ToolCall, ToolResult
+from ..core.messages import Message, Role, ToolCall, ToolResult
 from ..discovery.deferral import unwrap
 from ..gate.gate import Gate
 from ..models.model import CallReady, Model, ReasoningDelta, StopReason, TextDelta, TurnEnded, Usage
+from ..models.wire import unique_id
 from ..tools.registry import ToolRegistry
 from .calls import TurnCalls
-from .compaction import compact, estimate_tokens
+from .compaction import compact, estimate_tokens, shortened
 from .context import Context, Skills, base_prompt, fill_prompt
 from .guards import CircleGuard
+from .marks import inert, notice, person
 from .session import Session
 
 __all__ = ["AgenticLoop", "Limits", "LoopParts", "Outcome"]
 
 _CUT = (
-    "[GEODE] Your call of {names} was cut off before its arguments were complete (output limit). It was not run. "
+    "Your call of {names} was cut off before its arguments were complete (output limit). It was not run. "
     "Send it again in smaller pieces."
 )
 
@@ -166,11 +168,12 @@ class AgenticLoop:
 
         Raises:
             asyncio.CancelledError: stopped from outside; the session is valid and can go on.
-            StoreError: the transcript cannot be written.
+            Exception: what a model's code raised beside `GeodeError`; the session is valid and can go on.
         """
         run = _Run()
+        limit = asyncio.timeout(self._limits.seconds)
         try:
-            async with asyncio.timeout(self._limits.seconds):
+            async with limit:
                 await self._hear(text)
                 while True:
                     await self._make_room(run)
@@ -181,18 +184,21 @@ class AgenticLoop:
                     self._count(run, results)
                     if not results and not cut:
                         return self._finish(run, *_end_of(turn.stop))
-                    if why := run.guard.hopeless() or self._spent(run):
+                    if why := run.guard.turn(len(results), len(cut)) or self._spent(run):
                         return self._finish(run, "stopped", why)
                     await self._tell(cut)
-        except TimeoutError:
-            self.session.repair()
-            return self._finish(run, "stopped", f"the limit of {self._limits.seconds:g} s is reached")
         except GeodeError as error:
             self.session.repair()
             return self._finish(run, "error", f"{error.message}{f' ({error.fix})' if error.fix else ''}")
         except asyncio.CancelledError:
             self.session.repair()
             self._finish(run, "cancelled", "stopped by the user")
+            raise
+        except Exception as error:  # a fault of a model's or a tool's code
+            self.session.repair()
+            if isinstance(error, TimeoutError) and limit.expired():
+                return self._finish(run, "stopped", f"the limit of {self._limits.seconds:g} s is reached")
+            self._finish(run, "error", f"{type(error).__name__}: {error}")
             raise
 
     async def _ask(self, run: _Run) -> tuple[TurnEnded, TurnCalls, list[str]]:
@@ -227,11 +233,14 @@ class AgenticLoop:
         return turn, calls, cut
 
     def _settled(self, turn: TurnEnded) -> TurnEnded:
-        """The turn under the tools' own names. A call that was cut is taken out: it never becomes history."""
-        calls = [self._context.original(c) for c in turn.message.calls]
-        whole = tuple(c for c in calls if c.arguments is not None)
-        message = replace(turn.message, calls=whole)
-        return replace(turn, message=message if len(whole) == len(calls) else replace(message, opaque=None))
+        """The turn under the tools' own names, every id once. A call that was cut never becomes history."""
+        whole: list[ToolCall] = []
+        for call in map(self._context.original, turn.message.calls):
+            if call.arguments is not None:
+                whole.append(replace(call, id=unique_id(call.id, (c.id for c in whole), len(whole) + 1)))
+        message = replace(turn.message, calls=tuple(whole))
+        same = [c.id for c in whole] == [c.id for c in turn.message.calls]
+        return replace(turn, message=message if same else replace(message, opaque=None))
 
     # ------------------------------------------------------------ what goes in
 
@@ -240,12 +249,12 @@ class AgenticLoop:
         skills = self._parts.skills
         activated = skills.activate(text) if skills else ()
         self._notice_skills()
-        parts = [*self._announcements, f"[FROM_USER]\n{text}"]
+        parts = [*map(notice, self._announcements), person(text)]
         self._announcements.clear()
         for skill in activated:
-            parts.append(f"[GEODE] Skill {skill.name} fits these words.\n{skill.text}")
+            parts.append(notice(f"Skill {skill.name} fits these words.\n{skill.text}"))
             self._emit(Notice(self.session.id, f"skill {skill.name} activated"))
-        await self.session.add(Message.user("\n\n".join(parts)))
+        await self.session.add(Message(Role.USER, tuple(parts)))
 
     def refresh_tools(self) -> int:
         """Notice tools that came or went; the next message announces them. Returns how many can be used now.
@@ -255,9 +264,9 @@ class AgenticLoop:
         now = frozenset(self._parts.registry.names())
         came, went = sorted(now - self._known), sorted(self._known - now)
         if came:
-            self._announcements.append(f"[GEODE] New tools, to be found with tool_search: {_listed(came)}")
+            self._announcements.append(f"New tools, to be found with tool_search: {_listed(came)}")
         if went:
-            self._announcements.append(f"[GEODE] No longer offered: {_listed(went)}")
+            self._announcements.append(f"No longer offered: {_listed(went)}")
         self._known = now
         return sum(1 for name in now if self._parts.visible(name))
 
@@ -268,25 +277,31 @@ class AgenticLoop:
         self.refresh_tools()
         self._notice_skills()
         if self._announcements:
-            await self.session.add(Message.user("\n".join(self._announcements)))
+            told = tuple(map(notice, self._announcements))
             self._announcements.clear()
+            await self.session.add(Message(Role.USER, told))
 
     def _notice_skills(self) -> None:
         if self._parts.skills and (news := self._parts.skills.news()):
-            self._announcements.append(f"[GEODE] {news}")
+            self._announcements.append(news)
 
     async def _make_room(self, run: _Run) -> None:
-        """Compact a history that fills most of the context window."""
+        """Compact a history that fills most of the context window; what then still is too long is shortened."""
         profile = self._parts.model.profile
-        before = self._context.tokens(self.session.messages)
-        if before < 0.8 * (profile.context_tokens - profile.output_tokens) - len(self.system) / 3.5:
+        whole, before = profile.context_tokens, self._context.tokens(self.session.messages)
+        room = int(max(0.8 * (whole - profile.output_tokens) - len(self.system) / 3.5, 0.3 * whole))
+        if before < room:
             return
-        made = await compact(self.session.messages, self._parts.model, self.system, self._parts.registry)
+        messages: Sequence[Message] = self.session.messages
+        made = await compact(messages, self._parts.model, self._context.aside, self._parts.registry)
         if made is not None:
             messages, usage = made
             run.usage += usage
+        messages = shortened(messages, room)
+        after = estimate_tokens(messages)
+        if after < before:
             await self.session.replace(messages)
-            self._emit(HistoryCompacted(self.session.id, before, estimate_tokens(messages)))
+            self._emit(HistoryCompacted(self.session.id, before, after))
 
     # ------------------------------------------------------------ small parts
 
@@ -338,5 +353,5 @@ def _end_of(stop: StopReason) -> tuple[str, str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:20])
+    shown = ", ".join(inert(" ".join(n.split()))[:100] for n in names[:20])
     return shown if len(names) <= 20 else f"{shown} and {len(names) - 20} more"

@@ -23,7 +23,10 @@ MAX_SIDE = 1_568
 """Pixels of the longer side; providers reduce larger images themselves, after charging for them."""
 MAX_BYTES = 3_500_000
 """Bytes of one image before base64; providers refuse more than about 5 MB of base64."""
-_ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+_ENDINGS = {
+    "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/svg+xml": "svg",
+    "audio/mpeg": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/ogg": "ogg",
+}  # fmt: skip
 
 
 class MediaFitter:
@@ -50,28 +53,50 @@ class MediaFitter:
         return replace(result, content=tuple(content))
 
     def _fitted(self, block: Image | Audio, name: str) -> Sequence[Block]:
+        told = _told_type(block.mime_type)
         try:
             data = base64.b64decode(block.data, validate=True)
         except (binascii.Error, ValueError):
-            return [Text(f"[{block.mime_type}: not readable, its encoding is broken]")]
-        if isinstance(block, Image) and self._profile.images:
+            return [Text(f"[{told}: not readable, its encoding is broken]")]
+        # What is not the image it claims to be is refused by providers, in every later request too.
+        found = _image_type(data) if isinstance(block, Image) else ""
+        if found and self._profile.images:
             if len(data) <= MAX_BYTES and _longer_side(data) <= MAX_SIDE:
-                return [block]
+                return [block if found == block.mime_type else Image(block.data, found)]
             smaller = _reduced(data)
             if smaller is not None:
-                kept = self._keep(data, block.mime_type, name)
-                return [smaller, Text(f"[reduced to {MAX_SIDE} pixels; the original is at {kept}]")]
-        kept = self._keep(data, block.mime_type, name)
-        return [Text(f"[{block.mime_type} {_size(len(data))} saved at {kept}]")]
+                kept = self._keep(data, found, name)
+                return [smaller, Text(f"[reduced to {MAX_SIDE} pixels; the original {kept}]")]
+        return [Text(f"[{told} {_size(len(data))} {self._keep(data, found or block.mime_type, name)}]")]
 
-    def _keep(self, data: bytes, mime_type: str, name: str) -> Path:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def _keep(self, data: bytes, mime_type: str, name: str) -> str:
+        """Write the file; says where it is, or why it is not."""
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:100]
-        path = self._folder / f"{safe}.{_ENDINGS.get(mime_type, mime_type.rpartition('/')[2][:8] or 'bin')}"
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-        return path
+        path = self._folder / f"{safe}.{_ENDINGS.get(mime_type, 'bin')}"
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+        except OSError as error:
+            return f"could not be kept: {error.strerror}"
+        return f"saved at {path}"
+
+
+def _told_type(mime_type: str) -> str:
+    """A media type as one short word, whatever stands in it."""
+    return "".join(c for c in mime_type if c.isascii() and (c.isalnum() or c in "/+.-"))[:60] or "media"
+
+
+def _image_type(data: bytes) -> str:
+    """The type of an image by its first bytes, "" when providers know none of it."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else ""
 
 
 def _longer_side(data: bytes) -> int:
@@ -83,7 +108,7 @@ def _longer_side(data: bytes) -> int:
     try:
         with Pillow.open(io.BytesIO(data)) as picture:
             return max(picture.size)
-    except (OSError, ValueError, Pillow.DecompressionBombError):
+    except (OSError, ValueError, SyntaxError, Pillow.DecompressionBombError):
         return 0
 
 
@@ -103,7 +128,7 @@ def _reduced(data: bytes) -> Image | None:
                 picture.convert("RGB").save(out, "JPEG", quality=85)
                 return Image(base64.b64encode(out.getvalue()).decode(), "image/jpeg")
             return Image(base64.b64encode(out.getvalue()).decode(), "image/png")
-    except (OSError, ValueError, Pillow.DecompressionBombError):
+    except (OSError, ValueError, SyntaxError, MemoryError, Pillow.DecompressionBombError):
         return None
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from ..core.call import new_id
 from ..core.messages import Message, Role, ToolResult
 from .history import mend
+from .marks import notice
 
 __all__ = ["Session", "Transcript", "history_of"]
 
@@ -26,6 +27,8 @@ class Transcript(Protocol):
 
     async def load(self, session: str, *, after: int = -1) -> list[dict[str, Any]]: ...
 
+    async def last(self, session: str) -> int: ...
+
 
 class Redacts(Protocol):
     """Removes secrets from JSON values before they are stored."""
@@ -34,23 +37,46 @@ class Redacts(Protocol):
 
 
 def history_of(entries: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The valid history that a list of entries stands for."""
+    """The valid history that a list of entries stands for. One that cannot be read is left out, and that is told."""
     messages: list[Message] = []
     waiting: list[ToolResult] = []
+    lost = 0
     for entry in entries:
-        if entry["kind"] == "result":
-            waiting.append(ToolResult.from_json(entry["result"]))
+        try:
+            kind, told = entry.get("kind"), _told(entry)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            lost += 1
+            continue
+        if isinstance(told, ToolResult):
+            waiting.append(told)
             continue
         if waiting:
             messages.append(Message(Role.TOOL, results=tuple(waiting)))
             waiting = []
-        if entry["kind"] == "compacted":
-            messages = [Message.from_json(m) for m in entry["messages"]]
-        elif entry["kind"] == "message":
-            messages.append(Message.from_json(entry["message"]))
+        messages = told if kind == "compacted" else [*messages, *told]
     if waiting:
         messages.append(Message(Role.TOOL, results=tuple(waiting)))
+    if lost:
+        missing = notice(f"Of this stored conversation {lost} entries cannot be read; they are missing above.")
+        messages.append(Message(Role.USER, (missing,)))
     return mend(messages)
+
+
+def _told(entry: Mapping[str, Any]) -> ToolResult | list[Message]:
+    """What one entry adds: a result of the turn before, or messages.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: it is not what `Session` writes.
+    """
+    match entry["kind"]:
+        case "result":
+            return ToolResult.from_json(entry["result"])
+        case "message":
+            return [Message.from_json(entry["message"])]
+        case "compacted":
+            return [Message.from_json(m) for m in entry["messages"]]
+        case other:
+            raise ValueError(f"unknown kind of entry: {other!r}")
 
 
 @dataclass(slots=True)
@@ -68,6 +94,7 @@ class Session:
     messages: list[Message] = field(default_factory=list[Message])
     _next: int = 0
     _unsettled: list[ToolResult] = field(default_factory=list[ToolResult])
+    _missed: dict[int, Any] = field(default_factory=dict[int, Any])
 
     @classmethod
     async def open(cls, transcript: Transcript, redactor: Redacts, *, id: str = "") -> Session:
@@ -76,9 +103,11 @@ class Session:
         Raises:
             StoreError: the transcript cannot be read.
         """
+        # Asked first: an entry that another process adds between the two is then a conflict, not passed over.
+        last = await transcript.last(id) if id else -1
         entries = await transcript.load(id) if id else []
         session = cls(id or new_id("session"), transcript, redactor, history_of(entries))
-        session._next = len(entries)
+        session._next = last + 1
         return session
 
     async def add(self, message: Message) -> None:
@@ -109,4 +138,18 @@ class Session:
 
     async def _store(self, entry: Mapping[str, Any]) -> None:
         number, self._next = self._next, self._next + 1  # before waiting: results of one turn come at the same time
-        await self.transcript.append(self.id, number, self.redactor.json(dict(entry)))
+        for late, kept in sorted(self._missed.items()):
+            await self._append(late, kept)
+        await self._append(number, self.redactor.json(dict(entry)))
+
+    async def _append(self, number: int, entry: Any) -> None:
+        """Store one entry. What could not be stored is tried again before the next one: a transcript has no holes.
+
+        An entry whose storing was cancelled may be there already; the same one again changes nothing.
+        """
+        try:
+            await self.transcript.append(self.id, number, entry)
+        except BaseException:
+            self._missed[number] = entry
+            raise
+        self._missed.pop(number, None)

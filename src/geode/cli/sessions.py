@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from ..runtime import GeodeRuntime
     from ..store.transcripts import SessionInfo
 
-__all__ = ["FROM_USER", "LAST", "find_session", "first_words", "sessions_here"]
+__all__ = ["LAST", "find_session", "first_words", "sessions_here"]
 
 LAST = "last"
-FROM_USER = "[FROM_USER]\n"
-"""What the loop puts before the person's words."""
 
 
 async def sessions_here(runtime: GeodeRuntime, *, limit: int = 20) -> list[SessionInfo]:
@@ -33,9 +31,14 @@ async def first_words(runtime: GeodeRuntime, sessions: Sequence[str]) -> dict[st
 
 
 def _said(entry: Mapping[str, Any]) -> str:
-    blocks = entry.get("message", {}).get("blocks", ())
-    text = "".join(str(b.get("text", "")) for b in blocks)
-    return " ".join(text.partition(FROM_USER)[2].split())
+    from ..agent.marks import spoken
+    from ..core.messages import Message
+
+    try:
+        said = spoken(Message.from_json(entry["message"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ""
+    return " ".join(" ".join(said).split())
 
 
 async def find_session(runtime: GeodeRuntime, wanted: str) -> str:

@@ -8,16 +8,18 @@ What has been revealed is a pure function of the transcript.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ..core.messages import Message, Role
 from ..tools.registry import ToolRegistry
 from ..tools.tool import ToolSpec
 
-__all__ = ["CALL_TOOL", "RESIDENT", "resident", "revealed", "unwrap"]
+__all__ = ["CALL_TOOL", "CALL_TOOL_SPEC", "RESIDENT", "resident", "revealed", "unwrap"]
 
 CALL_TOOL = "call_tool"
+_MOST_WRAPS = 4
 
 RESIDENT: Mapping[str, tuple[str, ...]] = {
     "coding": (
@@ -98,10 +100,25 @@ def revealed(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def unwrap(name: str, arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The target of a call: `call_tool` gives the tool it names, everything else itself."""
-    if name != CALL_TOOL:
-        return name, arguments
-    target, inner = arguments.get("name"), arguments.get("arguments", {})
-    if not isinstance(target, str) or not isinstance(inner, Mapping):
-        return name, arguments  # validation then says what is wrong
-    return target, inner
+    """The target of a call: `call_tool` gives the tool it names, everything else itself.
+
+    Weak models wrap twice and write the inner arguments as JSON text; both are plain in meaning (T120). What
+    names no tool stays a call of `call_tool`, which no registry has: it is refused, never guessed at.
+    """
+    for _ in range(_MOST_WRAPS):
+        if name != CALL_TOOL:
+            return name, arguments
+        target, inner = arguments.get("name"), arguments.get("arguments", {})
+        if isinstance(inner, str):
+            inner = _object(inner)
+        if not isinstance(target, str) or not target.strip() or not isinstance(inner, Mapping):
+            return name, arguments
+        name, arguments = target, cast("Mapping[str, Any]", inner)
+    return name, arguments
+
+
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection, delete, func, select
 
@@ -18,7 +18,10 @@ from .schema import transcript_messages
 from .texts import storable
 from .times import from_us, now_us, to_us
 
-__all__ = ["SessionInfo", "Transcripts"]
+__all__ = ["UNREADABLE", "SessionInfo", "Transcripts"]
+
+UNREADABLE: Mapping[str, Any] = {"kind": "unreadable"}
+"""Stands for a message that was damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +69,23 @@ class Transcripts:
         await self._db.write(work, brief=True)
 
     async def load(self, session: str, *, after: int = -1) -> list[dict[str, Any]]:
-        """The messages with numbers above `after` in order; empty for an unknown session."""
+        """The messages with numbers above `after` in order; empty for an unknown session.
+
+        One that is no JSON object any more is `UNREADABLE`.
+        """
         query = (
             select(transcript_messages.c.message)
             .where(transcript_messages.c.session == storable(session), transcript_messages.c.seq > after)
             .order_by(transcript_messages.c.seq)
         )
-        return await self._db.read(lambda c: [json.loads(text) for text in c.execute(query).scalars()])
+        return await self._db.read(lambda c: [_entry(text) for text in c.execute(query).scalars()])
+
+    async def last(self, session: str) -> int:
+        """The highest number of a session's messages, -1 for an unknown session."""
+        t = transcript_messages.c
+        query = select(func.max(t.seq)).where(t.session == storable(session))
+        found = await self._db.read(lambda c: c.execute(query).scalar())
+        return -1 if found is None else int(found)
 
     async def sessions(self, *, limit: int = 200) -> tuple[SessionInfo, ...]:
         """Sessions, the one used last first."""
@@ -93,10 +106,18 @@ class Transcripts:
         """The first message of each of these sessions."""
         t = transcript_messages.c
         query = select(t.session, t.message).where(t.session.in_([storable(s) for s in sessions]), t.seq == 0)
-        return await self._db.read(lambda c: {row[0]: json.loads(row[1]) for row in c.execute(query).all()})
+        return await self._db.read(lambda c: {row[0]: _entry(row[1]) for row in c.execute(query).all()})
 
     async def purge(self, before: datetime) -> int:
         """Delete sessions whose last message is older than `before`; returns how many messages."""
         t = transcript_messages.c
         old = select(t.session).group_by(t.session).having(func.max(t.at_us) < to_us(before))
         return await self._db.write(lambda c: c.execute(delete(transcript_messages).where(t.session.in_(old))).rowcount)
+
+
+def _entry(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return dict(UNREADABLE)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else dict(UNREADABLE)

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from ...agent.compaction import estimate_tokens
 from ...agent.loop import AgenticLoop, Outcome
+from ...agent.marks import spoken
 from ...core.errors import GeodeError
 from ...core.messages import Role
 from ...models.model import Model, Usage
@@ -31,7 +32,7 @@ from ..errors import Terminated, guarded
 from ..invocation import Invocation
 from ..model import close, open_chosen
 from ..render import colours_on, plain, shortened
-from ..sessions import FROM_USER, find_session
+from ..sessions import find_session
 from ..terminal import Echo
 from ..version import VERSION
 from .approve import ChatApprover
@@ -156,12 +157,12 @@ class Chat:
     def show_last(self) -> None:
         """The end of a conversation that goes on: what was said last."""
         messages = self.loop.session.messages
-        asked = [m.text for m in messages if m.role is Role.USER and FROM_USER in m.text]
+        asked = [words for m in messages for words in spoken(m)]
         if not asked:
             return
         self.console.print()
         self.tell(f"going on with {self.loop.session.id}, {len(messages)} messages")
-        self.console.print(Text(f"> {plain(asked[-1].rpartition(FROM_USER)[2])}", style="cyan"))
+        self.console.print(Text(f"> {plain(asked[-1])}", style="cyan"))
         if messages[-1].role is Role.ASSISTANT and messages[-1].text:
             self.console.print()
             self.console.print(CalmMarkdown(plain(messages[-1].text)), width=min(100, self.console.width))
