@@ -301,7 +301,7 @@ class _Reader:
             if node.kind == "text":
                 texts = quoted_phrases(node.texts())
             found = [*texts, *found]
-        return list(dict.fromkeys(text.strip() for text in found if text.strip()))
+        return list(dict.fromkeys(text.strip() for text in found if any(c.isalnum() for c in text)))
 
     def _risk(self) -> Risk:
         node = self._fields.get("risk")

@@ -61,10 +61,14 @@ def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result, bool]]:
             count += 1
             if count > MAX_FILES:
                 raise _refuse(f"{folder} holds more than {MAX_FILES:,} files", "move what is no part of the skill away")
-            if entry.is_dir(follow_symlinks=False):
+            try:
+                inner, status = entry.is_dir(follow_symlinks=False), entry.stat(follow_symlinks=False)
+            except OSError as error:  # gone meanwhile, or its name is too long
+                raise _refuse(f"{entry.path} cannot be read: {error.strerror}", "remove it", entry.path) from error
+            if inner:
                 waiting.append((f"{prefix}{entry.name}/", Path(entry.path)))
             else:
-                yield f"{prefix}{entry.name}", entry.stat(follow_symlinks=False), entry.is_symlink()
+                yield f"{prefix}{entry.name}", status, entry.is_symlink()
 
 
 def folder_files(folder: Path) -> tuple[SkillFile, ...]:

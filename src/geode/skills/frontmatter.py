@@ -29,6 +29,8 @@ _SPELLINGS = {key.replace("-", ""): key for key in _KNOWN}
 _SWALLOWED = re.compile(rf"""\s*(?:- )?["']?({"|".join(sorted(RIGHTS_KEYS))})["']?[ \t]*:""", re.IGNORECASE)
 _KEY = re.compile(r"""(["']?)([^\W\d][\w.-]*)\1[ \t]*:(?:[ \t]+(.*)|[ \t]*)""")
 _BLOCK = re.compile(r"[>|][-+0-9]*[ \t]*(?:#.*)?")
+_MAX_FRONT = 65_536
+"""Characters; a front matter is read whenever skills are looked for, also before the project is trusted."""
 _INSTEAD = {"name": "the folder names the skill"}
 _QUOTE = 'put the whole value in quotes, or write "key: >-" and the text on indented lines below'
 
@@ -90,6 +92,10 @@ def read_front(text: str) -> Front:
         return front
     front.body = "\n".join(lines[end + 1 :]).strip("\n").rstrip()
     front.body_line = end + 2
+    if sum(len(line) + 1 for line in lines[start:end]) > _MAX_FRONT:
+        what = f"the front matter is longer than {_MAX_FRONT:,} characters"
+        front.error(what, fix="move long text below the second line ---", line=start + 1, column=1)
+        return front
     _read_fields(front, lines[start + 1 : end], start + 2)
     return front
 
@@ -132,10 +138,25 @@ def _take(front: Front, key: str, value: Node, line: int, column: int = 1) -> No
         )
         if key in RIGHTS_KEYS:
             front.broken.add(key)
+    if key == "<<":
+        for lost in sorted(_merged(value) & RIGHTS_KEYS):
+            front.broken.add(lost)
+            front.warn(
+                f"{lost!r} stands in a merge (<<), which is not followed; the strictest meaning is taken",
+                fix=f"write {lost}: on a line of its own",
+                line=value.line,
+            )
     if value.tag:
         front.warn(f"the tag {value.tag} of {key!r} has no effect", fix="remove it", line=value.line, strict=False)
     front.fields[key] = value
     front.lines[key] = line
+
+
+def _merged(node: Node) -> set[str]:
+    """The keys that YAML 1.1 readers would take from a merge."""
+    if node.kind == "list":
+        return {key for item in node.value for key in _merged(item)}
+    return {_canonical(key.one_line().strip()) for key, _ in node.value} if node.kind == "map" else set()
 
 
 # ---------------------------------------------------------------- recovery

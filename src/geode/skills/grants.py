@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import filter as fnfilter
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 
 from .yamltree import Node
 
-__all__ = ["FOREIGN_TOOLS", "ToolGrant", "resolve_grants", "tool_names"]
+__all__ = ["FOREIGN_TOOLS", "ToolGrant", "resolve_denials", "resolve_grants", "tool_names"]
 
 FOREIGN_TOOLS: Mapping[str, tuple[str, ...]] = {
     "read": ("read_file", "read_document"),
@@ -67,6 +68,8 @@ FOREIGN_TOOLS: Mapping[str, tuple[str, ...]] = {
 _OWN = frozenset(name for names in FOREIGN_TOOLS.values() for name in names) | {"skill_run"}
 _FORM = re.compile(r"([^()\s,]+)(?:\((.*)\))?", re.DOTALL)
 _SHELL_SIGNS = frozenset(";&|<>$`\\\n\r(){}!#\0")
+_HIDES = frozenset("$`\\'\"\0*?[")
+"""Signs with which a shell makes a word that does not stand there as it is."""
 _PATH_ARGUMENTS = ("path", "file_path", "file", "directory")
 
 
@@ -96,6 +99,34 @@ class ToolGrant:
         if tool.startswith("web_"):
             return _host_covered(pattern.strip(), arguments.get("url"))
         return _path_covered(pattern.strip(), arguments)
+
+    def forbids(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether it may mean this call, for a list of what is forbidden: what cannot be told for certain is."""
+        if not any(fnmatchcase(tool, name) for name in self.tools):
+            return False
+        pattern = (self.pattern or "*").strip()
+        if pattern in ("", "*", ":*") or self.covers(tool, arguments):
+            return True
+        if tool == "shell_exec":
+            return _command_maybe(pattern, arguments.get("command"))
+        if tool.startswith("web_"):
+            return not (pattern.startswith("domain:") and isinstance(arguments.get("url"), str))
+        given = [arguments[name] for name in _PATH_ARGUMENTS if name in arguments]
+        return not given or not all(isinstance(path, str) and _plain_path(path) for path in given)
+
+
+def _command_maybe(pattern: str, command: Any) -> bool:
+    """Whether a command may run what a pattern names: somewhere in it, or hidden in what a shell expands."""
+    if not isinstance(command, str) or _HIDES & set(command):
+        return True
+    wanted = re.split(r"[\s:*]+", pattern)[0]
+    words = [word.rpartition("/")[2] for word in re.split(r"[\s;&|<>(){}!#]+", command)]
+    return not wanted or wanted.rpartition("/")[2] in words
+
+
+def _plain_path(text: str) -> bool:
+    path = PurePosixPath(text.replace("\\", "/"))
+    return ".." not in path.parts and not path.is_absolute() and not text.startswith("~")
 
 
 def _command_covered(pattern: str, command: Any) -> bool:
@@ -136,7 +167,7 @@ def _path_covered(pattern: str, arguments: Mapping[str, Any]) -> bool:
     glob = pattern.removeprefix("./")
     for text in given:
         path = PurePosixPath(text.replace("\\", "/"))
-        if ".." in path.parts or path.is_absolute() or text.startswith("~"):
+        if not _plain_path(text):
             return False
         shown = str(path)
         inside = glob.endswith("/**") and shown.startswith(glob[:-2])
@@ -200,6 +231,18 @@ def resolve_grants(
         else:
             grants.append(ToolGrant(written, tools, form[2]))
     return tuple(grants), tuple(unknown)
+
+
+def resolve_denials(names: Iterable[str]) -> tuple[ToolGrant, ...]:
+    """What each name of a list of forbidden tools may stand for: every meaning counts, also `*` in a name."""
+    denials: list[ToolGrant] = []
+    for written in names:
+        form = _FORM.fullmatch(written)
+        name = form[1] if form else written.partition("(")[0]
+        patterns = {name, *_own_names(name, None)}
+        patterns |= {own for known in fnfilter(FOREIGN_TOOLS, name.casefold()) for own in FOREIGN_TOOLS[known]}
+        denials.append(ToolGrant(written, tuple(sorted(patterns)), form[2] if form else None))
+    return tuple(denials)
 
 
 def _own_names(name: str, exists: Callable[[str], bool] | None) -> tuple[str, ...]:

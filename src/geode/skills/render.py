@@ -71,7 +71,7 @@ def _parts(body: str) -> list[tuple[str, bool]]:
     plain: list[str] = []
     code: list[str] = []
     closing = ""
-    for line in body.splitlines(keepends=True):
+    for line in re.findall(r"[^\n]*\n|[^\n]+", body):  # splitlines sees lines where Markdown sees none
         found = _FENCE.match(line)
         if closing:
             code.append(line)

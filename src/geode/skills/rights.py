@@ -23,7 +23,7 @@ from typing import Protocol
 from ..core.call import Call, Decision, TraceStep, Verdict
 from ..core.effects import Effect, Impact, Origin, Scope
 from .document import SkillDefinition
-from .grants import ToolGrant, resolve_grants
+from .grants import ToolGrant, resolve_denials, resolve_grants
 
 __all__ = ["SkillRights"]
 
@@ -88,7 +88,7 @@ class SkillRights:
             skill,
             resolve_grants(skill.allowed_tools, self._exists)[0] if _may_pre_approve(skill) else (),
             only,
-            resolve_grants(skill.denied_tools)[0],
+            resolve_denials(skill.denied_tools),
         )
         with self._lock:
             active = self._active.get(session, {})
@@ -143,7 +143,7 @@ class SkillRights:
         if call.origin in _PERSON or call.tool in _ALWAYS:
             return None
         for name, record in sorted(self._active.get(call.session, {}).items()):
-            if any(grant.covers(call.tool, call.arguments) for grant in record.denied):
+            if any(grant.forbids(call.tool, call.arguments) for grant in record.denied):
                 return _denied(name, f"forbids {call.tool} while it is active")
             if record.only is not None and not _among(record.only, call, record.skill):
                 allowed = ", ".join(record.skill.tools) or "none"

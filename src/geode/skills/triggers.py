@@ -32,17 +32,25 @@ def triggers_in(description: str) -> list[str]:
     found: list[str] = []
     for mark in _KOREAN.finditer(description):
         found += _before(description, mark.start())
+    read_to = 0
     for mark in _ENGLISH.finditer(description):
-        found += _after(description, mark.end())
-    return list(dict.fromkeys(found))
+        if mark.start() >= read_to:  # a phrase may hold such a word itself
+            phrases, read_to = _after(description, mark.end())
+            found += phrases
+    return _usable(found)
+
+
+def _usable(phrases: Iterable[str]) -> list[str]:
+    """Each once; one without a letter or digit would fit every message."""
+    return list(dict.fromkeys(p for p in phrases if any(c.isalnum() for c in p)))
 
 
 def quoted_phrases(text: str) -> list[str]:
     """The phrases of a text value of `triggers:`: quoted ones, else separated by commas."""
     start = _skip(text, 0)
     if text[start : start + 1] in _PAIRS:
-        return _after(text, 0)
-    return [part.strip() for part in re.split(r"[,、;\n]", text) if part.strip()]
+        return _usable(_after(text, 0)[0])
+    return _usable(part.strip() for part in re.split(r"[,、;\n]", text))
 
 
 def _skip(text: str, at: int) -> int:
@@ -50,8 +58,8 @@ def _skip(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _after(text: str, at: int) -> list[str]:
-    """Quoted phrases from `at` on, up to the first thing that is none."""
+def _after(text: str, at: int) -> tuple[list[str], int]:
+    """Quoted phrases from `at` on, up to the first thing that is none, and where that is."""
     found: list[str] = []
     at = _skip(text, at)
     while at < len(text) and text[at] in _PAIRS:
@@ -61,7 +69,7 @@ def _after(text: str, at: int) -> list[str]:
         if phrase := text[at + 1 : end].strip():
             found.append(phrase)
         at = _skip(text, end + 1)
-    return found
+    return found, at
 
 
 def _before(text: str, at: int) -> list[str]:

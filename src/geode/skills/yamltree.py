@@ -17,6 +17,7 @@ import yaml
 __all__ = ["Node", "YamlProblem", "read_yaml"]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MAX_DEPTH = 100
 _MAX_NODES = 20_000
 """Nodes after aliases are followed: a file of a few lines can otherwise describe millions."""
 
@@ -131,21 +132,24 @@ def read_yaml(text: str, *, first_line: int = 1) -> Node | None:
     except RecursionError as error:
         raise YamlProblem("nested too deeply") from error
     if tree is not None:
-        _count(tree, [0])
+        _count(tree, [0], 0)
     return tree
 
 
-def _count(node: Node, seen: list[int]) -> None:
+def _count(node: Node, seen: list[int], depth: int) -> None:
+    """Refuse what is too much or too deep; aliases make it so although every line is short."""
     seen[0] += 1
     if seen[0] > _MAX_NODES:
         raise YamlProblem("too many values once its aliases are followed", node.line, node.column)
+    if depth > _MAX_DEPTH:
+        raise YamlProblem("nested too deeply once its aliases are followed", node.line, node.column)
     if node.kind == "list":
         for item in node.value:
-            _count(item, seen)
+            _count(item, seen, depth + 1)
     elif node.kind == "map":
         for key, item in node.value:
-            _count(key, seen)
-            _count(item, seen)
+            _count(key, seen, depth + 1)
+            _count(item, seen, depth + 1)
 
 
 class _Tree:
@@ -168,7 +172,7 @@ class _Tree:
     def _node(self, event: Any, depth: int) -> Node:
         mark = event.start_mark
         line, column = mark.line + self._first, mark.column + 1
-        if depth > 100:
+        if depth > _MAX_DEPTH:
             raise YamlProblem("nested too deeply", line, column)
         if isinstance(event, yaml.AliasEvent):
             known = self._anchors.get(event.anchor)

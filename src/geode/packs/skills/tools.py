@@ -184,7 +184,7 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
         skill = await shelf.library.obtain(skill)
         if shelf.rights is not None:
             shelf.rights.activate(context.call.session, skill)
-        files = [f.name for f in shelf.library.files(name)]
+        files = [f.name for f in shelf.library.files(skill.name)]
         facts = {"name": skill.name, "folder": skill.folder, "files": files, "risk": skill.risk}
         return ToolOutput(content=activation_text(skill, arguments, files=files), structured=facts)
 
