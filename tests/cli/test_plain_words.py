@@ -135,3 +135,15 @@ def test_a_refusal_of_a_servers_tool_says_how_to_allow_it_for_good(geode: Place)
     assert 'allow = ["demo__add"]' in refused.err
     (geode.home / "config.toml").write_text('allow = ["demo__*"]\n')
     assert geode(*call).code == 0
+
+
+def test_a_server_that_failed_is_not_started_by_every_command(geode: Place) -> None:
+    count = geode.project / "started"
+    script = geode.write("bad.sh", f"echo x >> {count}\nexit 1\n")
+    assert geode("mcp", "add", "bad", "--", "sh", str(script)).code == 5
+    assert count.read_text() == "x\n"
+    for _ in range(3):
+        assert geode("tools", "call", "list_directory").code == 0
+    assert count.read_text() == "x\n"
+    geode("mcp", "status", "bad")  # asked for: tried again
+    assert count.read_text() == "x\nx\n"

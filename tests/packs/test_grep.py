@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from geode.core.errors import ToolFailed
+from geode.core.errors import NotStored, ToolFailed
 
 from .conftest import Bench, needs_ripgrep
 
@@ -116,3 +116,18 @@ async def test_a_pattern_that_backtracks_elsewhere_is_linear_here(bare: Bench, p
 async def test_a_missing_path_is_named(bare: Bench) -> None:
     with pytest.raises(ToolFailed, match="no such file"):
         await bare.run("grep_file", pattern="x", path="no/such")
+
+
+async def test_a_stored_result_is_searched_like_a_file(bare: Bench) -> None:
+    text = "".join(f"row {n}\n" for n in range(1, 501))
+    await bare.results.put(text, session="s", principal="local", call_id="abc", tool="t")
+    output = await bare.run("grep_file", pattern="row 49$", path="result:abc", context=1)
+    assert output.content.split("\n") == [
+        "1 matching line in 1 file",
+        "result:abc-48- row 48",
+        "result:abc:49: row 49",
+        "result:abc-50- row 50",
+    ]
+    assert (await bare.run("grep_file", pattern="nowhere", path="result:abc")).content == "no match for nowhere"
+    with pytest.raises(NotStored):
+        await bare.run("grep_file", pattern="x", path="result:nothing")

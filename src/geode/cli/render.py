@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TextIO, TypeVar
 
+from ..core.counts import counted
 from ..core.errors import UsageError
 
 __all__ = [
@@ -101,11 +102,6 @@ def zone() -> str:
     """The name of the zone in which times are shown."""
     now = datetime.now().astimezone()
     return now.tzname() or now.strftime("%z")
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 line`, `2 lines`, `1,234 lines`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def note(text: str) -> None:

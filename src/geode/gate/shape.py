@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..core.call import Call, canonical_json
+from ..core.counts import counted
 from ..core.errors import GeodeError
 from ..core.messages import Audio, Block, Image, ResourceLink, Structured, Text, clean_json
 from ..core.ports import ResultStore
@@ -167,7 +168,7 @@ async def shape(
             lines, chars = _left_out(kept, head, whole[len(whole) - len(tail) : shown])
         details["omitted"] = {"lines": lines, "characters": chars}
         first = head.count("\n") + 1
-        marker = f"[… {lines:,} lines, {chars:,} characters omitted. {kept.where}{kept.how(first)}]"
+        marker = f"[… {counted(lines, 'line')}, {counted(chars, 'character')} omitted. {kept.where}{kept.how(first)}]"
         texts = [head.rstrip("\n"), marker, tail]
     others = tuple(_redacted(b, redactor) for b in blocks if not isinstance(b, Text))
     return Shaped((Text("\n".join(t for t in texts if t)), *others), structured, details)
@@ -237,7 +238,8 @@ async def _keep(
         for spool in spools:
             spool.unlink(missing_ok=True)
     lines, chars = sum(size.total_lines for size in sizes), sum(size.total_chars for size in sizes)
-    where = f"Full output: {', '.join(f'result:{n}' for n in names)} ({lines:,} lines, {chars:,} characters). "
+    size = f"{counted(lines, 'line')}, {counted(chars, 'character')}"
+    where = f"Full output: {', '.join(f'result:{n}' for n in names)} ({size}). "
     return _Kept(f"result:{names[0]}", where, lines, chars)
 
 

@@ -231,7 +231,13 @@ class Hub:
     # ------------------------------------------------------------ learning tools
 
     async def _look(self, name: str) -> None:
-        """Connect a server nobody has seen yet, once, to learn its tools."""
+        """Connect a server nobody has seen yet, once, to learn its tools; one that lately failed, after a pause."""
+        known = self._known[name]
+        known.last_error, pause = snapshots.recent_failure(self._settings.home, known.config)
+        if pause:
+            await asyncio.sleep(pause)
+            if known.snapshot is not None:
+                return
         async with self._slots:
             with contextlib.suppress(GeodeError):
                 await self.discover(name)
@@ -282,6 +288,8 @@ class Hub:
             known.last_error = task.redacted(task.error)
             if task.connection is None:
                 known.failures += 1
+                if known.snapshot is None:
+                    snapshots.note_failure(self._settings.home, known.config, known.last_error)
                 known.retry_at = time.monotonic() + min(_BACKOFF_MAX, 2.0 ** (known.failures - 1))
         elif task.state == "ready":
             known.failures, known.retry_at, known.last_error = 0, 0.0, ""

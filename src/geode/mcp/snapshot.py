@@ -7,20 +7,24 @@ no argument, no result and no expanded value.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from .config import ServerConfig
 
-__all__ = ["Snapshot", "forget", "load", "save", "skills_folder"]
+__all__ = ["Snapshot", "forget", "load", "note_failure", "recent_failure", "save", "skills_folder"]
 
 _SCHEMA = 1
+_TRIED_AGAIN = 120.0
+"""Seconds for which a server that did not start is not started again merely to learn its tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +119,26 @@ def save(home: Path, config: ServerConfig, snapshot: Snapshot) -> bool:
     return True
 
 
+def note_failure(home: Path, config: ServerConfig, error: str) -> None:
+    """Remember that a server nobody has seen yet could not be started, so that not every command tries again."""
+    with contextlib.suppress(OSError):  # only a cache
+        path = _file(home, config).with_suffix(".failed")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.write_text(error[:2000], encoding="utf-8", errors="replace")
+
+
+def recent_failure(home: Path, config: ServerConfig) -> tuple[str, float]:
+    """Why it could not be started lately, and the seconds until it is tried again by itself; "" and 0.0 if not."""
+    path = _file(home, config).with_suffix(".failed")
+    try:
+        left = path.stat().st_mtime + _TRIED_AGAIN - time.time()
+        return (path.read_text(encoding="utf-8", errors="replace"), left) if 0 < left <= _TRIED_AGAIN else ("", 0.0)
+    except OSError:
+        return "", 0.0
+
+
 def forget(home: Path, config: ServerConfig) -> None:
     """Remove the snapshot and the fetched skills, when a server is removed."""
-    _file(home, config).unlink(missing_ok=True)
+    for suffix in (".json", ".failed"):
+        _file(home, config).with_suffix(suffix).unlink(missing_ok=True)
     shutil.rmtree(skills_folder(home, config), ignore_errors=True)

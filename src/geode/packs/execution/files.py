@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ...core.counts import counted
 from ...core.effects import Effect
 from ...core.errors import ToolFailed
 from ...core.messages import SideEffects
@@ -214,7 +215,7 @@ def _recheck(context: ToolContext, path: str, before: _Existing) -> None:
 def _written(path: str, data: bytes, done: str, diff: str, notes: list[str], facts: Mapping[str, Any]) -> ToolOutput:
     lines = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
     version = version_of(data)
-    text = [f"{path} {done}: {lines:,} lines, {len(data):,} bytes, version {version}"]
+    text = [f"{path} {done}: {counted(lines, 'line')}, {counted(len(data), 'byte')}, version {version}"]
     if diff:
         text.append(diff)
     structured = {"path": path, "changed": True, "bytes": len(data), "lines": lines, "version": version, **facts}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from ...core.counts import counted
 from ...core.effects import Effect
 from ...core.errors import Missing, ToolFailed
 from ...tools.tool import ToolContext, ToolOutput, Touch, tool
@@ -131,7 +132,9 @@ def _shown(path: str, window: Window, offset: int) -> ToolOutput:
     if total == 0:
         return ToolOutput(content=f"{path}: empty{_about(window)}", structured=facts)
     if offset > total:
-        raise ToolFailed(f"{path} has {total:,} lines; line {offset:,} does not exist", fix="use a smaller offset")
+        raise ToolFailed(
+            f"{path} has {counted(total, 'line')}; line {offset:,} does not exist", fix="use a smaller offset"
+        )
     last = window.first + len(window.lines) - 1
     header = f"{path}: lines {window.first:,}-{last:,} of {total:,}"
     if window.column > 1:
@@ -143,7 +146,7 @@ def _shown(path: str, window: Window, offset: int) -> ToolOutput:
         footer = [f"[line {window.next_line:,} goes on at character {window.next_column:,}. Read on: {again}]"]
     elif window.next_line:
         again = next_call("read_file", path=path, offset=window.next_line)
-        footer = [f"[{total - window.next_line + 1:,} more lines. Read on: {again}]"]
+        footer = [f"[{counted(total - window.next_line + 1, 'more line')}. Read on: {again}]"]
     return ToolOutput(content="\n".join([header + _about(window), *body, *footer]), structured=facts)
 
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from ...core.counts import counted
 from ...core.effects import Effect, Scope
-from ...core.errors import ToolFailed
+from ...core.errors import Missing, ToolFailed
 from ...tools.tool import ToolContext, ToolOutput, tool
 from ..text import cut_text
-from .files import next_call, touch_path
+from .files import RESULT, next_call, touch_path
 from .globs import Glob
-from .grep_python import search_in_python
+from .grep_python import search_in_python, search_in_text
 from .grep_ripgrep import ripgrep, search_with_ripgrep
 from .matches import FileHits, Search, Searched
 
@@ -49,7 +50,7 @@ async def grep_file(
     limit: Annotated[int, Field(ge=1, le=500)] = 50,
     offset: Annotated[int, Field(ge=0)] = 0,
 ) -> ToolOutput:
-    """Search the text of files, line by line.
+    """Search the text of files, or of a stored full output (`result:ID`), line by line.
 
     Use it to find where something is defined or used before reading whole files. It does not match
     over line ends, does not look into PDF, Office or other binary files (use read_document), skips what
@@ -62,7 +63,7 @@ async def grep_file(
 
     Args:
         pattern: Regular expression, for example `def \\w+_test`; with `literal` plain text.
-        path: Directory or file to search, relative to the workspace.
+        path: Directory or file to search, relative to the workspace, or `result:4f7c2a91`.
         glob: Only files that match, for example `*.py` or `src/**/*.{ts,tsx}`; empty: all.
         literal: True takes `pattern` as plain text, for example `price[0]`.
         ignore_case: True ignores upper and lower case.
@@ -73,8 +74,12 @@ async def grep_file(
     """
     _check_pattern(pattern, literal)
     search = Search(pattern, path, literal, ignore_case, context, include_ignored, Glob(glob) if glob.strip() else None)
-    searched = await _search(context_, search)
-    files, hidden = _visible(context_, searched.files)
+    if path.startswith(RESULT):
+        searched = await _search_result(context_, search)
+        files, hidden = searched.files, 0
+    else:
+        searched = await _search(context_, search)
+        files, hidden = _visible(context_, searched.files)
     again = {"pattern": pattern, "path": path, "glob": glob, "literal": literal, "ignore_case": ignore_case}
     again |= {"context": context, "include_ignored": include_ignored}
     asked = {name: value for name, value in again.items() if value not in ("", False, 0, ".")}
@@ -105,6 +110,24 @@ async def _search(context: ToolContext, search: Search) -> Searched:
     return await asyncio.to_thread(search_in_python, context.workspace, search)
 
 
+_RESULT_CHARS = 16 * 1024 * 1024
+
+
+async def _search_result(context: ToolContext, search: Search) -> Searched:
+    """Search a full output that was stored, as far as it fits into memory comfortably."""
+    if context.results is None:
+        raise Missing("no stored results are available here", fix="run the tool again and ask for less at a time")
+    call = context.call
+    stored = await context.results.get(
+        search.path.removeprefix(RESULT).strip(),
+        session=call.session,
+        principal=call.principal,
+        limit=1_000_000,
+        max_chars=_RESULT_CHARS,
+    )
+    return await asyncio.to_thread(search_in_text, stored.text, stored.total_chars > len(stored.text) + 1, search)
+
+
 def _visible(context: ToolContext, files: list[FileHits]) -> tuple[list[FileHits], int]:
     """Without files whose content must not be shown; and how many those are."""
     shown = [file for file in files if context.workspace.scope(file.path) not in _HIDDEN]
@@ -129,12 +152,12 @@ def _shown(
         matches += [{"path": file.path, "line": n, "text": _cut(file.lines[n])} for n in wanted]
     shown = len(matches)
     more = total - offset - shown
-    header = f"{_many(total, 'matching line')} in {_many(len(files), 'file')}"
+    header = f"{counted(total, 'matching line')} in {counted(len(files), 'file')}"
     header = header if total else f"no match for {asked['pattern']}"
     notes = list(searched.notes)
     if hidden:
-        notes.append(f"{_many(hidden, 'file')} with secrets left out")
-    if not total and not asked.get("include_ignored"):
+        notes.append(f"{counted(hidden, 'file')} with secrets left out")
+    if not total and not asked.get("include_ignored") and searched.engine != "stored":
         notes.append("ignored files were not searched: include_ignored")
     header += f" ({'; '.join(notes)})" if notes else ""
     if more > 0:
@@ -149,10 +172,6 @@ def _shown(
     return ToolOutput(
         content="\n".join([header, *lines]), structured=facts, details={"engine": searched.engine, "hidden": hidden}
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _file_lines(file: FileHits, wanted: list[int], context: int) -> list[str]:

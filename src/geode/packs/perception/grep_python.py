@@ -15,7 +15,7 @@ from ..text import decode
 from .matches import MAX_FILE_BYTES, MAX_MATCHES_PER_FILE, FileHits, Search, Searched
 from .tree import place_of, walk
 
-__all__ = ["search_in_python"]
+__all__ = ["search_in_python", "search_in_text"]
 
 _ESCAPED = {c: f"\\{c}" for c in r"\.+*?()|[]{}^$#&-~"}
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -23,10 +23,7 @@ _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 def search_in_python(workspace: Workspace, search: Search) -> Searched:
     """Search below `search.path`; see `search_with_ripgrep`."""
-    pattern = "".join(_ESCAPED.get(c, c) for c in search.pattern) if search.literal else search.pattern
-    if search.ignore_case:
-        pattern = f"(?i){pattern}"
-    matcher = SchemaValidator(core_schema.str_schema(pattern=pattern))
+    matcher = _matcher(search)
     files: list[FileHits] = []
     skipped = 0
     for path in _paths(workspace, search):
@@ -42,8 +39,20 @@ def search_in_python(workspace: Workspace, search: Search) -> Searched:
         hits = _search_data(path, data, matcher, search.context)
         if hits is not None:
             files.append(hits)
-    notes = (f"{skipped} files could not be searched",) if skipped else ()
+    notes = (f"{skipped} file{'' if skipped == 1 else 's'} could not be searched",) if skipped else ()
     return Searched(files, "python", not skipped, notes)
+
+
+def search_in_text(text: str, cut: bool, search: Search) -> Searched:
+    """Search one text, that of a stored result; `cut` when it is only the beginning."""
+    hits = _search_lines(search.path, text.split("\n"), _matcher(search), search.context)
+    notes = (f"only its first {len(text):,} characters were searched",) if cut else ()
+    return Searched([hits] if hits is not None else [], "stored", not cut, notes)
+
+
+def _matcher(search: Search) -> SchemaValidator:
+    pattern = "".join(_ESCAPED.get(c, c) for c in search.pattern) if search.literal else search.pattern
+    return SchemaValidator(core_schema.str_schema(pattern=f"(?i){pattern}" if search.ignore_case else pattern))
 
 
 def _paths(workspace: Workspace, search: Search) -> list[str]:
@@ -66,7 +75,10 @@ def _search_data(path: str, data: bytes, matcher: SchemaValidator, context: int)
         return None
     else:
         text = data.decode("utf-8-sig", "replace")
-    lines = text.split("\n")
+    return _search_lines(path, text.split("\n"), matcher, context)
+
+
+def _search_lines(path: str, lines: list[str], matcher: SchemaValidator, context: int) -> FileHits | None:
     if lines[-1] == "":
         lines.pop()
     lines = [line.removesuffix("\r") for line in lines]

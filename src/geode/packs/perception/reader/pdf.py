@@ -33,7 +33,7 @@ class Pdf:
         self._data = data
         self._plain: _Engine | None = None
         if b"%%EOF" not in data[-4096:]:
-            self.notes.append("the end of the file is missing: pages or text may be lost")
+            self.notes.append("the file is cut off at its end: pages or text may be missing")
         self._engine = self._open(data)
 
     def _open(self, data: bytes) -> _Engine:
@@ -45,8 +45,8 @@ class Pdf:
             raise
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # pyo3's PanicException is no Exception; the other reader may still manage
-            self.notes.append(f"read as plain text: {_reason(error)}")
+        except BaseException:  # pyo3's PanicException is no Exception; the other reader may still manage
+            self.notes.append("its structure is damaged, so it was read as plain text, without headings and tables")
         return self._fallback()
 
     def _fallback(self) -> _Engine:
@@ -72,8 +72,8 @@ class Pdf:
             text = self._engine.page(part)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # see _open
-            self.notes.append(f"page {part} was read as plain text: {_reason(error)}")
+        except BaseException:  # see _open
+            self.notes.append(f"page {part} is damaged and was read as plain text, without headings and tables")
             text = ""
         if not text.strip() and isinstance(self._engine, _Oxide):
             try:
@@ -83,10 +83,6 @@ class Pdf:
         if not text.strip():
             text = "(no text on this page: it is empty or an image; text in images is not recognised)"
         return wrap(text), None
-
-
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error)[:120]}"
 
 
 class _Oxide:
