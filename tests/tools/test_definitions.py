@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(tmp_path: Path, content: 
 
 def test_a_directory_in_its_place_is_one_clear_error(tmp_path: Path):
     (tmp_path / ".geode" / "tools.json").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         load_definitions(tmp_path)
 
 
