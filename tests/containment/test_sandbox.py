@@ -604,3 +604,9 @@ async def test_etc_holds_public_files_only_and_names_resolve_inside(sh: Shell) -
     assert not {"shadow", "sudoers", "machine-id", "environment", "fstab", "private"} & set(names)
     assert "user\n127.0.0.1 localhost" in outcome.stdout.text
     assert "Read-only file system" in outcome.stderr.text
+
+
+async def test_the_sandbox_does_not_depend_on_the_search_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(select, "_chosen", {})
+    assert select.select_backend(SandboxSettings(), home=tmp_path / "home").name.startswith("bubblewrap")
