@@ -175,6 +175,36 @@ def test_ctrl_c_stops_a_stream_and_an_open_question(place: Place) -> None:
         assert not (place.project / "made").exists()
 
 
+@pytest.mark.parametrize("typed_before", ["", "ye"])
+def test_after_ctrl_c_at_a_question_the_prompt_gets_every_key(place: Place, typed_before: str) -> None:
+    always_ask(place)
+    ask = turn(calls=[call("shell_exec", command="touch made")])
+    with ScriptedServer([ask, ask, "Gone on."]) as server, chat(place, server) as terminal:
+        for words in ("make it", "again"):
+            terminal.type(f"{words}\r")
+            terminal.see("Run it? [y/N]")
+            terminal.type(f"{typed_before}\x03")
+            terminal.see("stopped; what was done is kept")
+            terminal.see("\n> ")
+        terminal.type("go on\r")
+        terminal.see("Gone on.")
+        assert "go on" in last_user_text(server)
+        assert not (place.project / "made").exists()
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+
+
+def test_ctrl_d_at_a_question_is_no(place: Place) -> None:
+    always_ask(place)
+    ask = turn(calls=[call("shell_exec", command="touch made")])
+    with ScriptedServer([ask, "As you wish."]) as server, chat(place, server) as terminal:
+        terminal.type("make it\r")
+        terminal.see("Run it? [y/N]")
+        terminal.type("\x04")
+        terminal.see("As you wish.")
+        assert not (place.project / "made").exists()
+
+
 def test_sigterm_in_a_turn_ends_it_with_all_it_started(place: Place) -> None:
     mark = f"33{os.getpid()}"
     slow = turn(calls=[call("code_interpreter", code=f"import subprocess; subprocess.run(['sleep', '{mark}'])")])

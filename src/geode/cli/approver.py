@@ -40,6 +40,8 @@ class TerminalApprover:
         if line is None:
             print("\nno answer in time: not run", file=sys.stderr)
             return ApprovalAnswer(False, by=principal(), reason="no answer in time", answered=False)
+        if not line.endswith("\n"):
+            print(file=sys.stderr)
         if line.strip().lower() in {"y", "yes", "j", "ja", "네", "예"}:
             return ApprovalAnswer(True, by=principal())
         return ApprovalAnswer(False, by=principal(), reason="the person said no")
@@ -59,29 +61,58 @@ def _show(request: ApprovalRequest, seconds: float) -> None:
 
 
 async def _read_line(seconds: float) -> str | None:
-    """One line from the terminal, or None when the time is over."""
+    """One line from the terminal, or None when the time is over; "" when the terminal was closed (Ctrl-D).
+
+    No thread reads: when this returns or is cancelled, nothing of Geode waits for keys any more, so
+    the next prompt gets every one of them.
+    """
     _drop_typed_ahead()
-    stop = asyncio.Event()
-    thread = asyncio.get_running_loop().run_in_executor(None, _wait_line, seconds, stop)
     try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        stop.set()
-        raise
+        async with asyncio.timeout(max(0.0, seconds)):
+            return await (_console_line() if sys.platform == "win32" else _terminal_line())
+    except TimeoutError:
+        return None
 
 
-def _wait_line(seconds: float, stop: asyncio.Event) -> str | None:
-    """Poll the terminal so that cancellation never leaves a thread that eats the next line."""
-    if os.name == "nt":  # select() takes no terminal there
-        return sys.stdin.readline() or None
-    waited = 0.0
-    while waited < seconds and not stop.is_set():
-        ready, _, _ = select.select([sys.stdin], [], [], 0.1)
-        if ready:
-            line = sys.stdin.readline()
-            return line if line else None
-        waited += 0.1
-    return None
+async def _terminal_line() -> str:
+    """A line of a POSIX terminal, by the event loop."""
+    loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
+    line: asyncio.Future[str] = loop.create_future()
+    typed = bytearray()
+
+    def readable() -> None:
+        if line.done() or not select.select([fd], [], [], 0)[0]:
+            return
+        try:
+            data = os.read(fd, 4096)
+        except BlockingIOError:
+            return
+        except OSError:  # the terminal is gone
+            data = b""
+        typed.extend(data)
+        if not data or b"\n" in data:
+            line.set_result(typed.decode("utf-8", "replace"))
+
+    loop.add_reader(fd, readable)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(fd)
+
+
+async def _console_line() -> str:
+    """A line of the Windows console, whose keys cannot be waited for by the event loop."""
+    import msvcrt
+
+    typed = ""
+    while True:
+        while msvcrt.kbhit():  # type: ignore[attr-defined, unused-ignore]
+            key = msvcrt.getwche()  # type: ignore[attr-defined, unused-ignore]
+            if key in "\r\n\x1a":
+                print(file=sys.stderr)
+                return typed
+            typed = typed[:-1] if key == "\b" else typed + key
+        await asyncio.sleep(0.05)
 
 
 def _drop_typed_ahead() -> None:
