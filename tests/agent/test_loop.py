@@ -145,7 +145,11 @@ async def test_R45_a_call_that_was_cut_is_not_run_and_the_model_is_told(loop_of:
 async def test_R45_the_same_when_the_only_call_was_cut(loop_of: Loop) -> None:
     loop = await loop_of([[call("write_file", raw='{"path":"a.txt","content":"abc')], "ok"])
     outcome = await loop.run("go")
-    assert outcome.status == "ok" and outcome.turns == 2 and outcome.calls == ()
+    assert outcome.status == "ok" and outcome.turns == 2
+    (made_wrongly,) = outcome.calls
+    assert (made_wrongly["tool"], made_wrongly["status"]) == ("write_file", "error")
+    (record,) = await loop.test_runtime.audit.show(made_wrongly["call_id"])
+    assert (record.status, record.side_effects) == ("error", "none") and "not run" in str(record.body)
 
 
 async def test_R44_an_unknown_name_is_answered_with_the_closest_and_three_times_stops(loop_of: Loop) -> None:

@@ -499,3 +499,52 @@ async def test_T83_kill_9_between_intent_and_outcome_is_unknown_and_never_repeat
     result = await runtime.call("write_and_die", {}, idempotency_key="k")
     assert result.is_error and "not known" in result.text and result.side_effects is SideEffects.UNKNOWN
     assert RUNS == [] and (project / "out.txt").read_text() == "once\n"
+
+
+# ------------------------------------------------------------------ foreign code around the gate
+
+
+async def test_a_listener_that_fails_changes_nothing(make: Any) -> None:
+    def broken(_event: object) -> None:
+        raise RuntimeError("a listener's own fault")
+
+    runtime = make(tools=[peek])
+    runtime.subscribe(broken)
+    result = await runtime.call("peek", {"n": 1})
+    assert result.status is Status.OK and RUNS == ["peek"]
+    assert [r.status for r in await runtime.audit.show(result.call_id)][-1] == "ok"
+
+
+async def test_an_approver_that_fails_means_no_and_is_recorded(make: Any) -> None:
+    class Broken(ScriptedApprover):
+        async def ask(self, request: Any) -> ApprovalAnswer:
+            raise OSError("the window is gone")
+
+    runtime = make(tools=[post], approver=Broken())
+    result = await runtime.call("post", {"to": "a"})
+    assert result.status is Status.DENIED and "approver failed" in result.text and RUNS == []
+    assert (await runtime.audit.show(result.call_id))[-1].status == "denied"
+
+
+async def test_an_effect_without_a_target_asks_and_says_what_is_missing(make: Any) -> None:
+    @tool(effects=["write"])
+    def book() -> str:
+        """Write somewhere."""
+        return ""
+
+    result = await make(tools=[book]).call("book", {})
+    assert result.status is Status.NEEDS_APPROVAL and "touches=" in result.text
+
+
+def test_an_effect_that_does_not_exist_is_refused_where_it_is_declared() -> None:
+    with pytest.raises(TypeError, match="'raed' is no effect; there are: read"):
+        tool(effects=["raed"])
+
+
+def test_the_decorator_works_without_parentheses_too() -> None:
+    @tool
+    def plain(x: int) -> str:
+        """Say x."""
+        return str(x)
+
+    assert plain.name == "plain" and plain.spec.effects is None

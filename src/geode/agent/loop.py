@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.call import Call
-from ..core.errors import GeodeError
+from ..core.errors import GeodeError, InvalidArguments
 from ..core.events import (
     Event,
     HistoryCompacted,
@@ -47,8 +47,8 @@ from .session import Session
 __all__ = ["AgenticLoop", "Limits", "LoopParts", "Outcome"]
 
 _CUT = (
-    "Your call of {names} was cut off before its arguments were complete (output limit). It was not run. "
-    "Send it again in smaller pieces."
+    "Your call of {names} was not run: its arguments are incomplete or no JSON object (cut off at the output limit, "
+    "perhaps). Send it again whole; write large texts in smaller pieces."
 )
 
 
@@ -182,6 +182,7 @@ class AgenticLoop:
                     results = await calls.run(turn.message.calls)
                     self.session.settle(results)
                     self._count(run, results)
+                    await self._record_cut(run, cut)
                     if not results and not cut:
                         return self._finish(run, *_end_of(turn.stop))
                     if why := run.guard.turn(len(results), len(cut)) or self._spent(run):
@@ -201,11 +202,11 @@ class AgenticLoop:
             self._finish(run, "error", f"{type(error).__name__}: {error}")
             raise
 
-    async def _ask(self, run: _Run) -> tuple[TurnEnded, TurnCalls, list[str]]:
+    async def _ask(self, run: _Run) -> tuple[TurnEnded, TurnCalls, list[ToolCall]]:
         """One turn of the model, streamed; its calls begin as soon as each is complete.
 
         Returns:
-            The turn without cut calls, its calls, and the names of the cut ones.
+            The turn without cut calls, its calls, and the cut ones.
         """
         run.turns += 1
         self._emit(TurnStarted(self.session.id, run.turns))
@@ -225,7 +226,7 @@ class AgenticLoop:
         if ended is None:
             raise GeodeError("the model's answer ended without an end", fix="try again")
         turn = self._settled(ended)
-        cut = [c.name for c in ended.message.calls if c.arguments is None]
+        cut = [c for c in ended.message.calls if c.arguments is None]
         run.usage += turn.usage
         if turn.message.blocks or turn.message.calls:
             await self.session.add(turn.message)
@@ -270,10 +271,17 @@ class AgenticLoop:
         self._known = now
         return sum(1 for name in now if self._parts.visible(name))
 
-    async def _tell(self, cut: Sequence[str]) -> None:
+    async def _record_cut(self, run: _Run, cut: Sequence[ToolCall]) -> None:
+        """A call whose arguments never arrived whole is in the record and in the outcome, not in the history."""
+        for call in cut:
+            error = InvalidArguments(f"the arguments of {call.name} did not arrive whole; it was not run")
+            name = self._context.original(call).name
+            self._count(run, [await self._parts.gate.fail(self._parts.make_call(name, {}), error)])
+
+    async def _tell(self, cut: Sequence[ToolCall]) -> None:
         """Tell the model, after the results, what it should know: calls that were cut, tools that came or went."""
         if cut:
-            self._announcements.append(_CUT.format(names=_listed(cut)))
+            self._announcements.append(_CUT.format(names=_listed([c.name for c in cut])))
         self.refresh_tools()
         self._notice_skills()
         if self._announcements:
@@ -311,7 +319,7 @@ class AgenticLoop:
 
     def _count(self, run: _Run, results: Sequence[ToolResult]) -> None:
         for result in results:
-            call_id = result.details.get("call_id", "")
+            call_id = result.details.get("call_id", result.call_id)
             run.calls.append({"tool": result.tool, "status": result.status.value, "call_id": call_id})
 
     def _spent(self, run: _Run) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..config.home import private_folder
 from ..core.messages import Audio, Block, Image, Text, ToolResult
 from ..models.model import Profile
 
@@ -74,7 +75,7 @@ class MediaFitter:
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:100]
         path = self._folder / f"{safe}.{_ENDINGS.get(mime_type, 'bin')}"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._folder)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(fd, "wb") as file:
                 file.write(data)

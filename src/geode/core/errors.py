@@ -98,7 +98,11 @@ class UnknownTool(UsageError):
     code = "unknown_tool"
 
     def __init__(self, name: str, *, closest: tuple[str, ...] = (), why: str = "") -> None:
-        hint = f"Did you mean: {', '.join(closest)}?" if closest else "Search with: geode tools search WORDS"
+        hint = (
+            f"Did you mean: {', '.join(closest)}?"
+            if closest
+            else "Find one with tool_search, or: geode tools search WORDS"
+        )
         super().__init__(why or f"no tool is named {name!r}", fix=hint)
         self.name = name
         self.closest = closest

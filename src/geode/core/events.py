@@ -6,6 +6,7 @@ cannot change the call.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -202,6 +203,8 @@ Event = (
     | RunFinished
 )
 
+_LOG = logging.getLogger(__name__)
+
 EventSink = Callable[[Event], None]
 """Takes an event at once and never blocks."""
 
@@ -223,6 +226,9 @@ class EventBus:
         return stop
 
     def emit(self, event: Event) -> None:
-        """Hand an event to all listeners."""
+        """Hand an event to all listeners. One that fails is reported to the log: it cannot change what happens."""
         for sink in tuple(self._sinks):
-            sink(event)
+            try:
+                sink(event)
+            except Exception:  # boundary: a listener is foreign code
+                _LOG.exception("a listener failed on %s", type(event).__name__)

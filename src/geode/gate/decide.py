@@ -76,11 +76,14 @@ class Desk:
         if self.approver is None:
             return _nobody(verdict, request.id)
         emit(ApprovalRequested(call, request.id, verdict.reason))
+        limit = asyncio.timeout(self.timeout)
         try:
-            async with asyncio.timeout(self.timeout):
+            async with limit:
                 answer = await self.approver.ask(request)
-        except TimeoutError:
+        except Exception as error:  # boundary: an approver is foreign code; without an answer nothing runs
             await self.approvals.expire(request.id)
+            if not limit.expired():
+                return _failed_to_ask(verdict, request.id, error)
             emit(ApprovalAnswered(call, request.id, approved=False, reason="expired"))
             step = TraceStep("approval", Decision.DENY, f"nobody answered within {self.timeout:g} s: expired, not run")
             expired = replace(_decided(verdict, Decision.DENY, step), advice="")
@@ -138,6 +141,12 @@ def _refused(verdict: Verdict, approval_id: str, by: str, why: str) -> Clearance
     # The advice of the rule that asked is no answer to a person's no.
     decided = replace(_decided(verdict, Decision.DENY, step), advice="")
     return Clearance(verdict=decided, approval_id=approval_id, message=reason)
+
+
+def _failed_to_ask(verdict: Verdict, approval_id: str, error: Exception) -> Clearance:
+    step = TraceStep("approval", Decision.DENY, f"the approver failed ({type(error).__name__}): not run")
+    decided = replace(_decided(verdict, Decision.DENY, step), advice="")
+    return Clearance(verdict=decided, approval_id=approval_id, message=step.reason)
 
 
 def _nobody(verdict: Verdict, approval_id: str) -> Clearance:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from ..core.call import Call, Decision, TraceStep, Verdict
 from ..core.effects import Impact, only_reads
-from ..core.errors import StoreError, ToolCancelled, UnknownTool
+from ..core.errors import GeodeError, StoreError, ToolCancelled, UnknownTool
 from ..core.events import (
     CallDecided,
     CallExecuting,
@@ -149,6 +149,12 @@ class Gate:
         resolved = Resolved(call=call, entry=None, verdict=verdict)
         self.emit(CallDecided(call, verdict))
         return await self._end(resolved, denied(resolved, verdict))
+
+    async def fail(self, call: Call, error: GeodeError) -> ToolResult:
+        """Record and return the failure of a call that was made wrongly before it reached the gate."""
+        self.emit(CallStarted(call))
+        resolved = Resolved(call=call, entry=None, verdict=Verdict(Decision.ALLOW), error=error)
+        return await self._end(resolved, failed(resolved, error))
 
     async def _finish_known(self, pending: Pending, resolved: Resolved, entry: ToolEntry) -> ToolResult:
         call, digest = resolved.call, resolved.digest

@@ -97,6 +97,13 @@ def judge(call: Call, entry: ToolEntry, policy: PolicyEngine, workspace: Workspa
     return policy.evaluate(Question.of(call, source=entry.source, impacts=impacts))
 
 
+def _without_target(name: str, effect: Effect, scope: Scope) -> str:
+    """What stands for the target of an effect that the tool declares without saying on what."""
+    if scope is not Scope.UNKNOWN:
+        return name
+    return f"{name} ({effect.value}, but its declaration does not say of what: touches=)"
+
+
 _WITHOUT_TARGET = {
     Effect.READ: Scope.WORKSPACE,
     Effect.SPEND: Scope.SERVICE,
@@ -123,7 +130,7 @@ def impacts_of(spec: ToolSpec, arguments: Mapping[str, Any], workspace: Workspac
     if not any(i.kind is Effect.EXECUTE for i in impacts):
         for effect in sorted((spec.effects or frozenset()) - named):
             outside = Scope.SERVICE if spec.server else _WITHOUT_TARGET.get(effect, Scope.UNKNOWN)
-            impacts.append(Impact(effect, spec.name, outside))
+            impacts.append(Impact(effect, _without_target(spec.name, effect, outside), outside))
     return tuple(dict.fromkeys(impacts))
 
 

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from ..core.call import Call
@@ -248,9 +248,16 @@ def raw_callable(item: FunctionTool) -> RawCallable:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+
+
+@overload
 def tool(
+    function: None = None,
+    /,
     *,
-    effects: Iterable[Effect] | None = None,
+    effects: Iterable[Effect | str] | None = None,
     name: str = "",
     category: str = "other",
     idempotent: bool | None = None,
@@ -260,7 +267,24 @@ def tool(
     verify: Verify | None = None,
     view: View | None = None,
     max_chars: int | None = None,
-) -> Callable[[Callable[..., Any]], FunctionTool]:
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effects: Iterable[Effect | str] | None = None,
+    name: str = "",
+    category: str = "other",
+    idempotent: bool | None = None,
+    timeout: float = 120.0,
+    examples: Sequence[Mapping[str, Any]] = (),
+    touches: Touches | None = None,
+    verify: Verify | None = None,
+    view: View | None = None,
+    max_chars: int | None = None,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function: its signature becomes the schema, its docstring the description.
 
     A first parameter annotated `ToolContext` receives the context and is not part of the
@@ -271,9 +295,10 @@ def tool(
         TypeError: the function cannot be described (no docstring, `*args`, an unsupported annotation).
     """
 
+    declared = None if effects is None else frozenset(_effect(e) for e in effects)
+
     def decorate(function: Callable[..., Any]) -> FunctionTool:
         schema, run = parameters_of(function, context_type=ToolContext)
-        declared = None if effects is None else frozenset(effects)
         only_reads = declared is not None and declared <= {Effect.READ}
         spec = ToolSpec(
             name=name or function.__name__,
@@ -291,4 +316,11 @@ def tool(
         )
         return FunctionTool(spec, run)
 
-    return decorate
+    return decorate if function is None else decorate(function)
+
+
+def _effect(value: Effect | str) -> Effect:
+    try:
+        return Effect(value)
+    except ValueError:
+        raise TypeError(f"{value!r} is no effect; there are: {', '.join(Effect)}") from None
