@@ -148,7 +148,7 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
         view=view,
         timeout=150,
         max_chars=200_000,
-        examples=[{"name": "pdf-report"}, {"name": "pdf-report", "file": "references/layout.md"}, {}],
+        examples=[{"name": "release-notes"}, {"name": "release-notes", "file": "references/layout.md"}, {}],
     )
     async def skill_read(
         context: ToolContext,
@@ -169,9 +169,9 @@ def _read_tool(shelf: _Shelf) -> FunctionTool:
         instructions point to them.
 
         Args:
-            name: Name of the skill, for example `pdf-report`; empty for the list.
+            name: Name of the skill, for example `release-notes`; empty for the list.
             file: File of the skill relative to its folder, for example `references/layout.md`.
-            arguments: What the person gave to the skill, for example `report.pdf "second draft"`.
+            arguments: What the person gave to the skill, for example `v1.4 "second draft"`.
         """
         if not name:
             return _list(shelf.library)
@@ -223,7 +223,7 @@ def _run_tool(shelf: _Shelf) -> FunctionTool:
         idempotent=False,
         timeout=_MAX_SECONDS + 30,
         examples=[
-            {"name": "pdf-report", "script": "scripts/count.py", "args": ["report.pdf"]},
+            {"name": "release-notes", "script": "scripts/count.py", "args": ["v1.4"]},
             {"name": "release", "script": "scripts/notes.sh", "timeout": 300},
         ],
     )
@@ -247,9 +247,9 @@ def _run_tool(shelf: _Shelf) -> FunctionTool:
         start, about 0.1 s.
 
         Args:
-            name: The skill, for example `pdf-report`.
+            name: The skill, for example `release-notes`.
             script: Its file relative to the skill's folder, for example `scripts/count.py`.
-            args: Arguments, each one word for the script, for example `["report.pdf", "--pages"]`.
+            args: Arguments, each one word for the script, for example `["v1.4", "--short"]`.
             stdin: Text the script reads from standard input.
             timeout: Seconds after which it is ended, for example 300; at most 600.
         """
