@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from geode.config.home import default_home, ensure_home, locked, private_file, read_bounded, write_private
+from geode.config.home import default_home, ensure_home, locked, private_file, private_folder, read_bounded, write_private
 from geode.core.errors import ConfigError, StoreBusy, StoreError
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permission bits are POSIX")
@@ -45,6 +45,17 @@ def test_a_directory_with_other_things_in_it_is_never_closed_to_others(tmp_path:
     assert stat.S_IMODE(sticky.stat().st_mode) == 0o1777
     (shared / "config.toml").write_text("")
     assert stat.S_IMODE(ensure_home(shared).stat().st_mode) == 0o700
+
+
+@posix
+def test_a_folder_in_a_home_that_is_not_there_yet_makes_a_private_home(tmp_path: Path) -> None:
+    folder = private_folder(tmp_path / "home" / "cache" / "sandbox")
+    assert {mode(folder), mode(folder.parent), mode(tmp_path / "home")} == {0o700}
+    (tmp_path / "home").chmod(0o755)  # as made by what did not ask for a private one
+    assert mode(ensure_home(tmp_path / "home")) == 0o700
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        private_folder(tmp_path / "file" / "below")
 
 
 def test_a_file_in_the_place_of_the_home_is_a_clear_error(tmp_path: Path) -> None:

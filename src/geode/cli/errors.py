@@ -191,6 +191,8 @@ def _unexpected(error: Exception, words: Sequence[str]) -> GeodeError:
 
 
 def _log_folder(words: Sequence[str]) -> Path:
+    from ..config.home import private_folder
+
     home = os.environ.get("GEODE_HOME") or "~/.geode"
     for at, word in enumerate(words):
         if word == "--home" and at + 1 < len(words):
@@ -198,8 +200,7 @@ def _log_folder(words: Sequence[str]) -> Path:
         elif word.startswith("--home="):
             home = word.removeprefix("--home=")
     folder = Path(home).expanduser() / "logs"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    return private_folder(folder)
 
 
 def _reader_gone() -> int:

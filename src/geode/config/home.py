@@ -17,7 +17,15 @@ from pathlib import Path
 
 from ..core.errors import ConfigError, StoreBusy, StoreError
 
-__all__ = ["default_home", "ensure_home", "locked", "private_file", "read_bounded", "write_private"]
+__all__ = [
+    "default_home",
+    "ensure_home",
+    "locked",
+    "private_file",
+    "private_folder",
+    "read_bounded",
+    "write_private",
+]
 
 _WINDOWS = sys.platform == "win32"
 
@@ -89,6 +97,8 @@ def _keep_private(home: Path, found: os.stat_result) -> None:
 
 _MARKS = frozenset({"geode.db", "config.toml", "trust.json", "mcp.json", "skills"})
 """Names that tell Geode's home from any other directory."""
+_MADE_FIRST = frozenset({"cache", "logs", "spool"})
+"""What may lie in a home before anything else does; a directory with nothing but these (or nothing) is ours."""
 
 
 def _ours(home: Path, found: os.stat_result) -> bool:
@@ -99,7 +109,22 @@ def _ours(home: Path, found: os.stat_result) -> bool:
         names = os.listdir(home)
     except OSError:
         return True  # the access check says what is wrong
-    return not names or not _MARKS.isdisjoint(names)
+    return _MADE_FIRST.issuperset(names) or not _MARKS.isdisjoint(names)
+
+
+def private_folder(path: Path) -> Path:
+    """Create a folder in the home, and what is missing above it (perhaps the home itself), with mode 0700.
+
+    Returns:
+        The path.
+
+    Raises:
+        OSError: it cannot be created, or something else stands there.
+    """
+    for folder in (*reversed(path.parents), path):
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+    return path
 
 
 def private_file(path: Path) -> Path:

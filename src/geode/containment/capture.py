@@ -13,6 +13,7 @@ import re
 import secrets
 from pathlib import Path
 
+from ..config.home import private_folder
 from ..core.ports import Captured
 
 __all__ = ["Collector", "readable", "sweep_spool"]
@@ -128,7 +129,7 @@ class Collector:
     def _spill(self) -> None:
         path = self._dir / f"{os.getpid()}-{secrets.token_hex(8)}.out"
         try:
-            self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self._dir)
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
             self._path = path
         except OSError as error:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ..config.home import locked, read_bounded, write_private
+from ..config.home import locked, private_folder, read_bounded, write_private
 from ..core.errors import ConfigError, ServerUnavailable, StoreError
 from ..core.messages import clean_json
 from ..skills.document import SkillDefinition
@@ -421,7 +421,7 @@ def _missing(remote: RemoteSkill, place: Path, uris: Mapping[str, str]) -> list[
 def _keep(place: Path, name: str, data: bytes) -> None:
     path = place.joinpath(*name.split("/"))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
     except OSError as error:
         raise StoreError(f"cannot create {path.parent}: {error.strerror}", fix="check free space and rights") from error
     write_private(path, data)
@@ -440,7 +440,7 @@ def _remember(server: _Server, remote: RemoteSkill, place: Path) -> None:
 
 
 def _quarantine(server: _Server, remote: RemoteSkill, reason: str) -> None:
-    server.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(server.folder)
     with locked(server.folder / "lock"):
         memory = _Memory.load(server.folder)
         _save(server.folder, memory.used, {**memory.refused, remote.uri: {"digest": remote.digest, "reason": reason}})

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ..config.home import private_folder
 from .config import ServerConfig
 
 __all__ = ["Snapshot", "forget", "load", "note_failure", "recent_failure", "save", "skills_folder"]
@@ -105,7 +106,7 @@ def save(home: Path, config: ServerConfig, snapshot: Snapshot) -> bool:
         "skills_problem": snapshot.skills_problem,
     }
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -123,7 +124,7 @@ def note_failure(home: Path, config: ServerConfig, error: str) -> None:
     """Remember that a server nobody has seen yet could not be started, so that not every command tries again."""
     with contextlib.suppress(OSError):  # only a cache
         path = _file(home, config).with_suffix(".failed")
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         path.write_text(error[:2000], encoding="utf-8", errors="replace")
 
 

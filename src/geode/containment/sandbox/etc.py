@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...config.home import private_folder
+
 __all__ = ["IGNORED", "prepare_etc"]
 
 IGNORED = "geode-ignored"
@@ -72,8 +74,7 @@ def prepare_etc(home: Path, extra: Mapping[str, bytes]) -> Path:
     if place.is_dir():
         return place
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=".etc-", dir=folder))
+        building = Path(tempfile.mkdtemp(prefix=".etc-", dir=private_folder(folder)))
     except OSError:
         place = building = Path(tempfile.mkdtemp(prefix="geode-etc-"))
     _copy(building, extra)
