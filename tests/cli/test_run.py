@@ -161,6 +161,32 @@ def test_without_a_model_it_exits_5_and_says_how_to_get_one(place: Place) -> Non
     assert not place.home.exists(), "nothing is made before there is a model"
 
 
+def test_what_cannot_work_is_told_before_the_model_is_asked(place: Place) -> None:
+    with ScriptedServer([]) as server:
+        typo = place("--mode", "raed_only", "run", TASK, "--model", spec(server))
+        assert (typo.code, typo.out) == (2, "")
+        assert "'raed_only' is unknown" in typo.err
+        assert "did you mean read_only?" in typo.err
+        served = place("--mode", "raed_only", "serve")
+        assert served.code == 2
+        words = place("run", "--resume", "go on", "--model", spec(server))
+        assert words.code == 2
+        assert 'geode run "go on" --resume' in words.err
+        place.home.mkdir(mode=0o700)
+        (place.home / "config.toml").write_text('mode = "defualt"\n')
+        wrong = place("run", TASK, "--model", "anthropic:claude-x")
+        assert wrong.code == 2
+        assert "config.toml" in wrong.err
+        assert "'defualt' is unknown" in wrong.err
+        assert place("--mode", "default", "policy", "check", "read_file").code == 0
+        assert not server.requests
+
+
+def test_a_mode_that_one_call_names_is_denied_not_an_error(place: Place) -> None:
+    assert place("tools", "call", "read_file", "--args", '{"path": "a.txt"}', "--mode", "no_such_mode").code == 3
+    assert "deny" in place("policy", "check", "read_file", "--mode", "no_such_mode").out
+
+
 def test_with_events_an_error_is_one_line_too(place: Place) -> None:
     done = place.process("run", TASK, "--model", "anthropic:claude-x", "--events", env=NO_MODEL)
     assert done.code == 5
@@ -309,3 +335,19 @@ def test_a_session_is_found_by_the_end_of_its_name(place: Place) -> None:
         first = place("run", "x", "--model", spec(server), "--json").json["session"]
         second = place("run", "y", "--resume", first[-6:], "--model", spec(server), "--json")
     assert second.json["session"] == first
+
+
+def test_a_run_whose_reader_has_gone_stops_quietly_and_can_be_resumed(place: Place) -> None:
+    with ScriptedServer([Reply(turn=READS), Reply(turn=WRITE), "done"]) as server:
+        with started(place, "run", TASK, "--model", spec(server), "--events") as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.stdout.close()
+            code = process.wait(SECONDS)
+            told = process.stderr.read().decode() if process.stderr else ""
+            process.stdout = None
+        assert code != 0
+        assert "Traceback" not in told
+        assert not (place.project / "sum.txt").exists()
+        server.add("done")
+        assert place.process("run", "--resume", "--model", spec(server)).code == 0

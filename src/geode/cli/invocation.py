@@ -165,6 +165,17 @@ class Invocation:
 
         return PolicyEngine.from_settings(self.settings)
 
+    def check_mode(self) -> None:
+        """Refuse to begin a conversation in a mode that nobody knows: every call in it would be denied.
+
+        Raises:
+            UsageError: names the closest modes.
+            ConfigError: a settings file cannot be used.
+        """
+        mode = self.settings.mode
+        if mode not in self.policy.modes():
+            raise UsageError(f"mode {mode!r} is unknown", fix=self.policy.closest_modes(mode))
+
     @contextmanager
     def database(self) -> Iterator[Database]:
         """The database alone, opened and closed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -128,13 +129,25 @@ class PolicyEngine:
         """Defaults, then the user's rules, then the project's (which only tighten).
 
         Raises:
-            ConfigError: a rule, policy, scope or mode is wrong; names file, line and rule.
+            ConfigError: a rule, policy, scope or mode is wrong; names file, line and rule. So is a mode
+                in force that no layer knows, when a file says it; one that a call names is denied instead.
         """
-        return _Builder(str(_person_home())).build(settings.rules)
+        engine = _Builder(str(_person_home())).build(settings.rules)
+        origin = settings.origins.get("mode", "default")
+        file = next((text.file for text in settings.rules if text.layer == origin), "")
+        if file and settings.mode not in engine.modes():
+            raise ConfigError(f"{file}: mode {settings.mode!r} is unknown", fix=engine.closest_modes(settings.mode))
+        return engine
 
     def modes(self) -> tuple[str, ...]:
         """All known modes."""
         return self.chain.modes
+
+    def closest_modes(self, mode: str) -> str:
+        """What to write instead of a mode that is unknown, for people."""
+        near = difflib.get_close_matches(mode, self.modes(), 3)
+        listed = f"known modes: {', '.join(self.modes())}"
+        return f"did you mean {' or '.join(near)}? {listed}" if near else listed
 
     @property
     def default_rules(self) -> frozenset[str]:

@@ -248,6 +248,7 @@ def chat(run: Invocation, *, resume: str | None, model: str | None) -> int:
             status=talk.status,
         )
 
+    run.check_mode()
     _offer_trust(run)
     try:
         asyncio.run(_main(run, resume, model, keyboard))

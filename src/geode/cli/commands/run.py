@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,7 @@ def _run(run: Invocation) -> int:
 
 def _one_task(run: Invocation) -> int:
     task = _task(run)
+    run.check_mode()
     view = _view(run)
     session = ""
 
@@ -84,9 +86,14 @@ def _one_task(run: Invocation) -> int:
             loop = await _agent(run, runtime, model)
             session = loop.session.id
             view.began(session)
-            stop = runtime.subscribe(view)
+            watch = _Watch(view)
+            stop = runtime.subscribe(watch)
             try:
                 return await loop.run(task)
+            except asyncio.CancelledError:
+                if watch.lost is not None:
+                    raise watch.lost from None
+                raise
             finally:
                 stop()
                 await close(model)
@@ -103,12 +110,40 @@ def _one_task(run: Invocation) -> int:
     return {"ok": 0, "needs_approval": 4}.get(document["status"], 1)
 
 
+class _Watch:
+    """Shows events; ends the run when they cannot be written any more: nobody would see what it goes on to do.
+
+    Attributes:
+        lost: why they cannot.
+    """
+
+    def __init__(self, view: _View) -> None:
+        self._view = view
+        self._task = asyncio.current_task()
+        self.lost: OSError | None = None
+
+    def __call__(self, event: Event) -> None:
+        if self.lost is not None:
+            return
+        try:
+            self._view(event)
+        except OSError as error:
+            self.lost = error
+            if self._task is not None:
+                self._task.cancel()
+
+
 def _task(run: Invocation) -> str:
     """The person's words.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or they stand in the place of a session's name.
     """
+    if any(c.isspace() for c in (run.args.resume or "").strip()):  # a session's name has none
+        raise UsageError(
+            f"--resume takes the name of a session, and {run.args.resume!r} is none",
+            fix=f'geode run "{run.args.resume.strip()}" --resume',
+        )
     text: str | None = run.args.task
     if text == "-":
         text = sys.stdin.read()

@@ -41,6 +41,7 @@ def _serve(run: Invocation) -> int:
         raise UsageError(
             f"{address[0]} is not a loopback address; the gateway has no login yet", fix="use 127.0.0.1:PORT"
         )
+    run.check_mode()
     try:
         run.run(serve)
     except KeyboardInterrupt:
