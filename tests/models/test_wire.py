@@ -487,3 +487,35 @@ async def _generator(model: Model) -> AsyncIterator[ModelEvent]:
     async with aclosing(model.stream(ask())) as events:  # type: ignore[type-var]
         async for event in events:
             yield event
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "Mon, 01 Jan 99999999999999999999 00:00:00 GMT",
+        "Mon, 01 Jan 2024 00:00:00 +99999999999999",
+        "nan",
+        "-5",
+        "x" * 999,
+    ],
+)
+async def test_a_wait_that_makes_no_sense_is_no_crash(after: str, serve: Callable[..., ScriptedServer]) -> None:
+    server = serve(Reply(status=429, headers={"retry-after": after}, body="{}"), "done")
+    assert text_of(await events_of(await model_for("chat", server))) == "done"
+
+
+async def test_usage_that_makes_no_sense_costs_nothing_and_is_no_crash(serve: Callable[..., ScriptedServer]) -> None:
+    usage = '{"prompt_tokens": Infinity, "completion_tokens": 1e400, "prompt_tokens_details": 7}'
+    event = '{"choices": [{"delta": {"content": "hi"}, "finish_reason": "stop"}], "usage": ' + usage + "}"
+    assert ended(await events_of(await model_for("chat", serve(Reply(events=[event]))))).usage == Usage()
+
+
+async def test_an_answer_without_end_is_ended(
+    serve: Callable[..., ScriptedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geode.models.sdk._MOST_STREAM", 100_000)
+    piece = {"choices": [{"delta": {"content": "x" * 1_000}}]}
+    server = serve(Reply(events=[piece] * 1_000))
+    with pytest.raises(ModelError, match="too large"):
+        await events_of(await model_for("chat", server))
+    assert len(server.requests) == 1

@@ -95,7 +95,8 @@ class Explainer:
     # ------------------------------------------------------------ kinds of failure
 
     def _broken(self, why: str, *, retry: bool = True) -> Failure:
-        error = ModelError(f"the answer of {self._who} {why}", fix="try again", retryable=retry)
+        fix = "try again" if retry else "check the address and the server, or use another model"
+        error = ModelError(f"the answer of {self._who} {why}", fix=fix, retryable=retry)
         return Failure(error=error, retry=retry)
 
     def _timed_out(self, exc: Exception, kinds: set[str]) -> Failure:
@@ -141,7 +142,7 @@ class Explainer:
         if status == 404:
             return "check the name of the model and the address; `geode models list` shows what is there"
         if status == 413 or _TOO_LONG.search(said):
-            return "the conversation is too long for the model: shorten it with /compact, or begin a new one"
+            return "the conversation is too long for the model: begin a new one, or use a model with a larger context"
         if status == 429:
             return "wait, or use another model"
         if status is not None and (status in RETRIED or status >= 500):

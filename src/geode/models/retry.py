@@ -135,6 +135,6 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 def _until(text: str, now: datetime) -> float | None:
     try:
         when = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         return None
     return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - now).total_seconds()

@@ -25,6 +25,8 @@ __all__ = ["Parser", "SdkModel", "Timeouts", "http_client", "is_local", "missing
 
 _MOST_BODY = 20_000_000
 """Bytes of an answer that is not a stream; more is refused."""
+_MOST_STREAM = 100_000_000
+"""Bytes of a stream; one that goes on for ever is ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +155,8 @@ class SdkModel:
         async with aclosing(aiter(stream)) as events:
             async for event in events:
                 seen = True
+                if stream.response.num_bytes_downloaded > _MOST_STREAM:
+                    raise AnswerBroken("is too large", retry=False)
                 if isinstance(event, Mapping):
                     yield cast("Mapping[str, Any]", event)
         if not seen:

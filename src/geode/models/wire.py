@@ -51,6 +51,8 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """What both Anthropic and OpenAI take; another type is described in words."""
 
 NOTHING = "(no output)"
+_MOST_TOKENS = 10**12
+"""More than this is no count, whatever a server reports."""
 _LEGAL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -75,7 +77,7 @@ def as_text(value: Any) -> str:
 def count(*values: Any) -> int:
     """The first value that is a number of tokens, or 0."""
     for value in values:
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
             return int(value)
     return 0
 
