@@ -138,6 +138,15 @@ class Run:
         text = "\n".join(getattr(block, "text", f"[{block.type}]") for block in result.content)
         return Answer(text, bool(result.is_error), result.structured_content)
 
+    def said_last(self) -> str:
+        """What the gateway wrote last before it ended, "" when it wrote nothing."""
+        try:
+            lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
+        except OSError:
+            return ""
+        told = [line for line in lines if line]
+        return " ".join(told[-2:]) if told and told[-1].startswith("fix:") else (told[-1] if told else "")
+
     # ------------------------------------------------------------ steps
 
     async def step(self, title: str, work: Callable[[Step], Awaitable[None]]) -> None:
@@ -350,6 +359,7 @@ def closing(story: Story, run: Run, *, ok: bool) -> None:
     result = story.paint("All steps behaved.", "32") if ok else story.paint(f"Failed: {'; '.join(failed)}", "31")
     story.say(
         f"\n{result}  The record of this run stays in {run.home} (geode audit list --home {run.home})\n"
+        f"To remove what this run made: rm -r {run.workspace.parent}\n"
         + textwrap.dedent(f"""
         Connect your client (in your project's folder)
           Claude Code   claude mcp add geode -- {program} serve --stdio
@@ -362,8 +372,10 @@ def closing(story: Story, run: Run, *, ok: bool) -> None:
 
         Bring a model
           This run needed none: the client above plays its part, and with Claude Code, Cursor or Codex
-          their model does. Geode's own agent (`geode run`, chat) comes with a later version and will take
-          ANTHROPIC_API_KEY, OPENAI_API_KEY or a local server (Ollama, LM Studio, llama.cpp, vLLM).
+          their model does. Geode's own agent takes ANTHROPIC_API_KEY, OPENAI_API_KEY or a local server
+          (Ollama, LM Studio, llama.cpp, vLLM); which one it would use: {program} doctor
+            {program} run "say what this project is about"     one task
+            {program}                                          a chat
 
         Go on
           {program} --help
@@ -410,7 +422,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print("\ninterrupted", file=sys.stderr)
         return 130
     except (Exception, BaseExceptionGroup) as error:  # told as a failed step
-        run.steps.append(Step("Start Geode", proof=f"{type(error).__name__}: {error}"))
+        run.steps.append(Step("Start Geode", proof=run.said_last() or f"{type(error).__name__}: {error}"))
         story.step(len(run.steps), run.steps[-1])
     ok = len(run.steps) == 10 and all(step.ok for step in run.steps)
     if args.json:

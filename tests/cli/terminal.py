@@ -88,7 +88,7 @@ class Terminal:
         self._mark = len(self.text)
         os.write(self._master, keys.encode())
 
-    def see(self, wanted: str, seconds: float = 40.0) -> str:
+    def see(self, wanted: str, seconds: float = 90.0) -> str:
         """Wait until `wanted` is written after the last keys; returns the news."""
         end = time.monotonic() + seconds
         while wanted not in self.news:
@@ -99,6 +99,6 @@ class Terminal:
             time.sleep(0.02)
         return self.news
 
-    def ended(self, seconds: float = 40.0) -> int:
+    def ended(self, seconds: float = 90.0) -> int:
         """Wait for the end; the exit code."""
         return self.process.wait(seconds)

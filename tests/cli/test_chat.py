@@ -246,6 +246,8 @@ def test_the_slash_commands_of_the_contract_are_one_table_and_each_answers(place
             "/mcp": "no MCP server",
             "/policy check shell_exec": "allow",
             "/policy command 'rm -rf ~'": "deny",
+            "/policy command rm -rf /": "deny",
+            "/policy command echo 'never closed": "ask  ",
             "/audit": "read_file",
             "/model": "tokens, at most",
             "/context": "results of tools",

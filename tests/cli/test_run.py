@@ -182,6 +182,14 @@ def test_what_cannot_work_is_told_before_the_model_is_asked(place: Place) -> Non
         assert not server.requests
 
 
+def test_an_allowed_tool_that_does_not_exist_is_told_with_the_closest_name(place: Place) -> None:
+    with ScriptedServer(["Fine."]) as server:
+        done = place("run", TASK, "--model", spec(server), "--allow", "shell_exce", "--allow", "read_*", "--json")
+    assert (done.code, done.json["answer"]) == (0, "Fine.")
+    assert "--allow shell_exce: no tool has this name now; did you mean shell_exec?" in done.err
+    assert "read_*" not in done.err
+
+
 def test_a_mode_that_one_call_names_is_denied_not_an_error(place: Place) -> None:
     assert place("tools", "call", "read_file", "--args", '{"path": "a.txt"}', "--mode", "no_such_mode").code == 3
     assert "deny" in place("policy", "check", "read_file", "--mode", "no_such_mode").out

@@ -256,6 +256,22 @@ def _missing_programs(servers: Any) -> str:
 
 
 async def _model(_run: Invocation, _repair: bool) -> Check:
-    keys = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if os.environ.get(name)]
-    detail = f"{' and '.join(keys)} set" if keys else "no key set; none is needed: your MCP client brings the model"
-    return Check(name="model", state="ok", detail=detail)
+    """What `geode run` and the chat would take without `--model`; asks no model, only local servers for their list."""
+    from ..models.choose import offers
+    from .model import close, open_chosen
+
+    spec = os.environ.get("GEODE_MODEL", "").strip()
+    if spec:
+        try:
+            model = await open_chosen(None)
+        except GeodeError as error:
+            detail = f"GEODE_MODEL is {render.plain(spec)}: {error.message}"
+            return Check(name="model", state="warning", detail=detail, fix=error.fix)
+        await close(model)
+        return Check(name="model", state="ok", detail=f"{model.profile.name}, from GEODE_MODEL={render.plain(spec)}")
+    found = await offers(os.environ)
+    if not found:
+        detail = "none found; geode run and the chat need one (geode help models), an MCP client brings its own"
+        return Check(name="model", state="ok", detail=detail)
+    more = f"; {len(found) - 1} more with --model" if len(found) > 1 else ""
+    return Check(name="model", state="ok", detail=f"{found[0].spec} ({found[0].where}){more}")

@@ -32,6 +32,7 @@ async def serve_forever(
         requested: tools the person asked for explicitly (`--allow`).
     """
     async with run.runtime(ask=False) as runtime:
+        run.note_unknown(sorted(requested), runtime.registry.names())
         parts = parts_of(runtime, requested)
         if address is None:
             from ..gateway.stdio import serve_stdio

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
 import getpass
 import hashlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -212,6 +214,21 @@ class Invocation:
             finally:
                 if stop is not None:
                     stop()
+
+    def note_unknown(self, allowed: Iterable[str], known: Iterable[str]) -> None:
+        """Tell about an `--allow` that names no tool, which is mostly a typo; a server may bring it later.
+
+        Args:
+            allowed: names and patterns that were given.
+            known: names of all tools there are now.
+        """
+        names = list(known)
+        for wanted in allowed:
+            if any(fnmatchcase(name, wanted) for name in names):
+                continue
+            near = difflib.get_close_matches(wanted, names, 1)
+            hint = f"did you mean {near[0]}?" if near else "it counts when a server brings it"
+            render.note(f"note: --allow {render.plain(wanted)}: no tool has this name now; {hint}")
 
     # ------------------------------------------------------------ running and showing
 

@@ -305,7 +305,9 @@ def add_server(path: Path, name: str, entry: Mapping[str, Any], *, replace: bool
 
     def change(entries: dict[str, Any]) -> None:
         if name in entries and not replace:
-            raise ConfigError(f"{path} declares a server {name!r} already", fix="remove it first, or use another name")
+            raise ConfigError(
+                f"{path} declares a server {name!r} already", fix="add --replace to take its place, or use another name"
+            )
         old = entries.get(name)
         kept = {k: v for k, v in cast(dict[str, Any], old).items() if k not in _FIELDS} if isinstance(old, dict) else {}
         entries[name] = {**kept, **entry}

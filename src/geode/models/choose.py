@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ HOW = (
     "or say --model openai-compatible:URL#NAME"
 )
 _KINDS = tuple(kind for kind, _ in USUAL)
+_PROVIDERS = ("anthropic", "openai", "openai-compatible", *_KINDS, "pydantic-ai")
 _CLAUDE = re.compile(r"claude", re.I)
 _GPT = re.compile(r"(gpt-(?!oss)|chatgpt|o[1-9](-|$))", re.I)
 
@@ -199,6 +201,13 @@ async def _bare(name: str, env: Mapping[str, str], usual: Sequence[tuple[str, st
     for server in await detect(env, usual):
         if (found := _match(server, name)) is not None:
             return _served(server, found, env, options)
+    provider, colon, rest = name.partition(":")
+    near = difflib.get_close_matches(provider, _PROVIDERS, 1, 0.5) if colon else []
+    if near:
+        raise ModelUnavailable(
+            f"there is no provider {provider!r}, and nobody here offers a model named {name!r}",
+            fix=f"did you mean {near[0]}:{rest}? Providers: {', '.join(_PROVIDERS)}",
+        )
     raise ModelUnavailable(
         f"nobody here offers a model named {name!r}",
         fix="say whose it is: anthropic:NAME, openai:NAME, ollama:NAME or openai-compatible:URL#NAME",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -61,6 +62,20 @@ SLASH: Mapping[str, Slash] = {
 """Name -> command, in the order of `/help`."""
 
 
+def _whole_command(line: str) -> list[str]:
+    """`policy command REST`: the rest is the command, whatever quotes it has; [] when the line is none of these."""
+    found = re.match(r"\s*policy\s+command\s+(?!--)(\S.*)", line, re.S)
+    if found is None:
+        return []
+    rest = found[1].strip()
+    try:
+        words = shlex.split(rest)
+    except ValueError:
+        words = []
+    quoted = len(words) == 1 and rest[0] in "'\""
+    return ["policy", "command", "--", words[0] if quoted else rest]
+
+
 async def run_slash(talk: Chat, text: str) -> None:
     """Run one line that begins with a slash.
 
@@ -69,7 +84,7 @@ async def run_slash(talk: Chat, text: str) -> None:
         Quit: the person leaves.
     """
     try:
-        name, *words = shlex.split(text[1:]) or [""]
+        name, *words = _whole_command(text[1:]) or shlex.split(text[1:]) or [""]
     except ValueError as error:
         raise UsageError(f"the line cannot be read: {error}", fix="close the quotes") from None
     command = SLASH.get({"exit": "quit", "?": "help"}.get(name, name))

@@ -30,6 +30,20 @@ The agent
   Every call passes the same rules as everywhere. In the chat and at a terminal you are asked;
   without one a run ends with exit code 4 and says how to approve the call and go on.
   --events writes one JSON line for everything that happens, --json one document at the end.""",
+    "models": """\
+Models
+  geode run and the chat take the first of these that is there; geode doctor says which:
+    --model P:NAME            what you say now
+    GEODE_MODEL               what you always want, in the same form
+    ANTHROPIC_API_KEY         Anthropic's usual model
+    OPENAI_API_KEY            OpenAI's usual model
+    a local server            Ollama, LM Studio, llama.cpp or vLLM on its usual port
+  P:NAME is anthropic:NAME, openai:NAME, ollama:NAME (also lmstudio:, llamacpp:, vllm:),
+  openai-compatible:URL#NAME, pydantic-ai:PROVIDER:NAME, or the NAME alone where it is known.
+  Any other server with OpenAI's chat interface:
+    geode run "what to do" --model openai-compatible:http://HOST:PORT/v1#NAME
+    GEODE_MODEL_API_KEY is its key, when it wants one.
+  geode serve needs no model: your MCP client brings its own.""",
     "connect": """\
 Connect an MCP client
   Geode is one MCP server that stands in front of all tools and servers.

@@ -159,6 +159,7 @@ async def _agent(run: Invocation, runtime: GeodeRuntime, model: Model) -> Agenti
     from ..sessions import find_session
 
     args = run.args
+    run.note_unknown(args.allow, runtime.registry.names())
     session = "" if args.resume is None else await find_session(runtime, args.resume)
     limits = Limits() if args.max_turns is None else Limits(turns=args.max_turns)
     return await runtime.agent(model, session=session, limits=limits, allow=args.allow)

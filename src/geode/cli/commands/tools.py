@@ -199,6 +199,7 @@ def _call(run: Invocation) -> int:
 
     async def call() -> ToolResult:
         async with run.runtime(_progress) as runtime:
+            run.note_unknown(args.allow, runtime.registry.names())
             return await runtime.call(
                 args.name,
                 arguments,
