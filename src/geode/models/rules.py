@@ -56,6 +56,12 @@ def _tools(protocol: Protocol, tools: Sequence[Any]) -> Iterator[str]:
         yield "more than 128 tools"
 
 
+def _named(protocol: Protocol, names: Iterable[Any]) -> Iterator[str]:
+    for name in names:
+        if not re.fullmatch(rf"[A-Za-z0-9_-]{{1,{_NAMES[protocol]}}}", as_text(name)):
+            yield f"a call of {name!r}, which is no name"
+
+
 def _once(ids: Iterable[str]) -> Iterator[str]:
     seen: set[str] = set()
     for call_id in ids:
@@ -104,6 +110,7 @@ def _messages(body: Mapping[str, Any]) -> Iterator[str]:
         yield from _content(message, before, number)
     uses = [b for m in messages for b in as_list(m.get("content")) if b.get("type") == "tool_use"]
     yield from _once(as_text(b.get("id")) for b in uses)
+    yield from _named("messages", (b.get("name") for b in uses))
     yield from _marks(body)
 
 
@@ -165,7 +172,9 @@ def _responses(body: Mapping[str, Any]) -> Iterator[str]:
     items = [as_dict(i) for i in as_list(body.get("input"))]
     if not items:
         yield "no input"
-    yield from _once(as_text(i.get("call_id")) for i in items if i.get("type") == "function_call")
+    calls = [i for i in items if i.get("type") == "function_call"]
+    yield from _once(as_text(i.get("call_id")) for i in calls)
+    yield from _named("responses", (i.get("name") for i in calls))
     waiting: list[str] = []
     for number, item in enumerate(items):
         kind = item.get("type")
@@ -247,4 +256,6 @@ def _chat(body: Mapping[str, Any]) -> Iterator[str]:
                 yield f"message {number}: {role} does not belong here"
     if waiting:
         yield f"calls {waiting} are not answered"
-    yield from _once(as_text(c.get("id")) for m in messages for c in as_list(m.get("tool_calls")))
+    made = [as_dict(c) for m in messages for c in as_list(m.get("tool_calls"))]
+    yield from _once(as_text(c.get("id")) for c in made)
+    yield from _named("chat", (as_dict(c.get("function")).get("name") for c in made))
