@@ -13,13 +13,14 @@ import pytest
 from geode.agent.loop import AgenticLoop, Limits
 from geode.agent.media import MediaFitter
 from geode.agent.session import Session
-from geode.core.effects import Effect
+from geode.core.call import Call
+from geode.core.effects import Effect, Origin
 from geode.core.errors import StoreError
 from geode.core.messages import Image, Message, Role, Status, Text, ToolCall, ToolResult
 from geode.models.model import Profile, StopReason
 from geode.models.scripted import ScriptedModel, Turn, call, turn
 from geode.store.transcripts import Transcripts
-from geode.tools.tool import Touch, tool
+from geode.tools.tool import ToolContext, Touch, tool
 from runtimes import MakeRuntime
 
 Loop = Callable[..., Any]
@@ -287,3 +288,39 @@ async def test_cancelling_among_hundreds_of_reads_waits_for_all_of_them(make: Ma
         await task
     assert len(asyncio.all_tasks()) < len(before)
     assert problems_free(loop.session.messages)
+
+
+# ---------------------------------------------------------------- skills and calls within calls
+
+
+@tool(effects=[Effect.READ])
+async def relay(context: ToolContext) -> str:
+    """A tool that passes a call on and says that a person makes it."""
+    wish = Call(tool="put", arguments={"n": 9}, origin=Origin.USER, cwd=context.call.cwd)
+    return (await context.caller.call(wish)).text
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        call("put", n=9),
+        through("put", n=9),
+        call("call_tool", name="call_tool", arguments={"name": "put", "arguments": {"n": 9}}),
+        through("functions.put", n=9),
+        through("relay"),
+        call("call_tool", name="skill_run", arguments={"name": "only", "script": "x.sh"}),
+        call("shell_exec", command="touch x"),
+    ],
+)
+async def test_R63_what_a_skill_restricts_is_restricted_on_every_way(
+    make: MakeRuntime, home: Path, project: Path, wish: ToolCall
+) -> None:
+    RAN.clear()
+    folder = home / "skills" / "only"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: only\ndescription: d\ntools: Read relay\n---\ndo it\n")
+    (folder / "x.sh").write_text("touch x\n")
+    loop = await make(tools=[put, relay]).agent(ScriptedModel([[call("skill_read", name="only")], [wish], "done"]))
+    assert (await loop.run("go")).status == "ok"
+    assert "the skill only restricts tools" in told(loop)[-1]
+    assert (RAN, (project / "x").exists()) == ([], False)

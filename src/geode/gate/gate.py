@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.call import Call, Decision, TraceStep, Verdict
-from ..core.effects import Impact, only_reads
+from ..core.effects import Impact, Origin, only_reads
 from ..core.errors import GeodeError, StoreError, ToolCancelled, UnknownTool
 from ..core.events import (
     CallDecided,
@@ -47,6 +47,7 @@ from .shape import OutputLimits, Redacts, Shaped, shape
 __all__ = ["Gate", "GateParts", "Pending"]
 
 T = TypeVar("T")
+_PERSON = frozenset({Origin.USER, Origin.CLI})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,11 +333,16 @@ class _ChildCaller(Caller):
         self._parent = parent
 
     async def call(self, call: Call) -> ToolResult:
-        """Run `call` as a child: principal, session, mode, node, deadline and taint come from the parent."""
+        """Run `call` as a child: principal, session, mode, node, deadline and taint come from the parent.
+
+        A tool does not speak for a person: only a person's own call has children that count as theirs.
+        """
         parent = self._parent
+        theirs = call.origin in _PERSON and parent.origin not in _PERSON
         child = replace(
             call,
             parent=parent.id,
+            origin=parent.origin if theirs else call.origin,
             principal=parent.principal,
             session=parent.session,
             mode=parent.mode,

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from .yamltree import Node
 
-__all__ = ["FOREIGN_TOOLS", "ToolGrant", "resolve_denials", "resolve_grants", "tool_names"]
+__all__ = ["FOREIGN_TOOLS", "ToolGrant", "resolve_denials", "resolve_grants", "resolve_only", "tool_names"]
 
 FOREIGN_TOOLS: Mapping[str, tuple[str, ...]] = {
     "read": ("read_file", "read_document"),
@@ -70,6 +70,7 @@ _FORM = re.compile(r"([^()\s,]+)(?:\((.*)\))?", re.DOTALL)
 _SHELL_SIGNS = frozenset(";&|<>$`\\\n\r(){}!#\0")
 _HIDES = frozenset("$`\\'\"\0*?[")
 """Signs with which a shell makes a word that does not stand there as it is."""
+_GLOB = frozenset("*?[")
 _PATH_ARGUMENTS = ("path", "file_path", "file", "directory")
 
 
@@ -233,6 +234,17 @@ def resolve_grants(
     return tuple(grants), tuple(unknown)
 
 
+def resolve_only(names: Iterable[str]) -> tuple[ToolGrant, ...]:
+    """What each name of a list of the only tools stands for: also the tool that is called exactly so."""
+    grants: list[ToolGrant] = []
+    for written in names:
+        form = _FORM.fullmatch(written)
+        if form is not None:
+            literal = () if _GLOB & set(form[1]) else (form[1],)
+            grants.append(ToolGrant(written, tuple(dict.fromkeys((*_own_names(form[1], None), *literal))), form[2]))
+    return tuple(grants)
+
+
 def resolve_denials(names: Iterable[str]) -> tuple[ToolGrant, ...]:
     """What each name of a list of forbidden tools may stand for: every meaning counts, also `*` in a name."""
     denials: list[ToolGrant] = []
@@ -248,9 +260,9 @@ def resolve_denials(names: Iterable[str]) -> tuple[ToolGrant, ...]:
 def _own_names(name: str, exists: Callable[[str], bool] | None) -> tuple[str, ...]:
     if name.startswith("mcp__"):
         server, _, tool = name.removeprefix("mcp__").partition("__")
-        plain = bool(server) and "*" not in server
+        plain = bool(server) and not _GLOB & set(server)
         return (f"{server}__{tool or '*'}",) if plain else ()
-    if "*" in name:
+    if _GLOB & set(name):
         return ()
     if exists is not None and exists(name):
         return (name,)

@@ -120,5 +120,6 @@ def activation_text(skill: SkillDefinition, arguments: str = "", *, files: Seque
     others = [name for name in files if name not in ("SKILL.md", "skill.md")]
     if others:
         more = f" … and {len(others) - _LISTED} more" if len(others) > _LISTED else ""
-        lines.append(f"Files: {', '.join(others[:_LISTED])}{more}")
+        shown = (name if name.isprintable() else repr(name) for name in others[:_LISTED])
+        lines.append(f"Files: {', '.join(shown)}{more}")
     return "\n".join(lines) + "\n\n" + render(skill.body, arguments, folder=skill.folder)

@@ -23,7 +23,7 @@ from typing import Protocol
 from ..core.call import Call, Decision, TraceStep, Verdict
 from ..core.effects import Effect, Impact, Origin, Scope
 from .document import SkillDefinition
-from .grants import ToolGrant, resolve_denials, resolve_grants
+from .grants import ToolGrant, resolve_denials, resolve_grants, resolve_only
 
 __all__ = ["SkillRights"]
 
@@ -83,7 +83,7 @@ class SkillRights:
 
     def activate(self, session: str, skill: SkillDefinition) -> None:
         """The skill is active in the session from now on."""
-        only = resolve_grants(skill.tools)[0] if skill.restricts else None
+        only = resolve_only(skill.tools) if skill.restricts else None
         record = _Active(
             skill,
             resolve_grants(skill.allowed_tools, self._exists)[0] if _may_pre_approve(skill) else (),
