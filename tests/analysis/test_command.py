@@ -543,9 +543,8 @@ def test_an_option_the_program_is_not_known_for_needs_a_decision(command: str) -
 @pytest.mark.parametrize(
     "command",
     "sleep 3|date +%F|date -u|seq 1 5|printf '%s' a|basename /etc/x .y|true|uname -a|id -u|python3 --version"
-    "|git --version|tree -L 2|df -h|nproc|sha256sum a|join a b|column -t a|jq . a|cut -c1-3 a|comm -12 a b|stat -c %s a".split(
-        "|"
-    ),
+    "|git --version|tree -L 2|df -h|nproc|sha256sum a|join a b|column -t a|jq . a|cut -c1-3 a|comm -12 a b"
+    "|stat -c %s a".split("|"),
 )
 def test_harmless_commands_run_without_a_question(command: str) -> None:
     assert contained(command), run(command)

@@ -31,12 +31,13 @@ class Terminal:
         import fcntl
         import termios
 
+        kept = {k: v for k, v in env.items() if k not in {"COLUMNS", "LINES"}}  # they would hide the size
         self._master, slave = os.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         self.process = subprocess.Popen(
             words,
             cwd=cwd,
-            env={**env, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "LANG": "C.UTF-8"},
+            env={**kept, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "LANG": "C.UTF-8"},
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -88,7 +89,7 @@ class Terminal:
         self._mark = len(self.text)
         os.write(self._master, keys.encode())
 
-    def see(self, wanted: str, seconds: float = 90.0) -> str:
+    def see(self, wanted: str, seconds: float = 50.0) -> str:
         """Wait until `wanted` is written after the last keys; returns the news."""
         end = time.monotonic() + seconds
         while wanted not in self.news:
@@ -99,6 +100,6 @@ class Terminal:
             time.sleep(0.02)
         return self.news
 
-    def ended(self, seconds: float = 90.0) -> int:
+    def ended(self, seconds: float = 50.0) -> int:
         """Wait for the end; the exit code."""
         return self.process.wait(seconds)

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from geode.config.home import default_home, ensure_home, locked, private_file, private_folder, read_bounded, write_private
+from geode.config.home import (
+    default_home,
+    ensure_home,
+    locked,
+    private_file,
+    private_folder,
+    read_bounded,
+    write_private,
+)
 from geode.core.errors import ConfigError, StoreBusy, StoreError
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="permission bits are POSIX")

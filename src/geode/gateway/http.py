@@ -91,7 +91,7 @@ async def serve_http(
         config = uvicorn.Config(
             app, log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=2, server_header=False
         )
-        web = uvicorn.Server(config)
+        web: Any = uvicorn.Server(config)
         web.capture_signals = contextlib.nullcontext  # signals are the command's own business, once
         await _run(web, listener, f"http://{shown}:{port}{PATH}", ready, stop)
 

@@ -25,6 +25,7 @@ class MessageStream(ABC):
 
     async def aclose(self) -> None:
         """Part of the protocol; whoever opened the pipes ends them."""
+        return
 
     def __aiter__(self) -> Self:
         return self
