@@ -87,7 +87,7 @@ Modes (--mode M)
   dry_run     nothing that spends money or sends a message
   auto        as default; judges may answer what would ask
   evaluation, full_pipeline   for pipelines: see geode policy show
-  An unknown mode denies everything.""",
+  A call in an unknown mode is denied; geode run, the chat and serve refuse to start in one.""",
     "approvals": """\
 Approvals
   A call that policy asks about is shown at the terminal with exactly what will run.
