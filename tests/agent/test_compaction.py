@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from geode.agent.compaction import compact, estimate_tokens, shortened
 from geode.agent.history import problems
 from geode.agent.marks import inert, notice, person, spoken
 from geode.core.messages import Image, Message, Role, Status, Text, ToolCall, ToolResult
-from geode.models.model import Request
+from geode.models.model import ModelError, ModelUnavailable, Request
 from geode.models.scripted import ScriptedModel, call
 from geode.tools.registry import ToolRegistry
 
@@ -118,3 +120,11 @@ def test_the_model_is_asked_for_a_hand_over_with_names_legal_on_the_wire() -> No
     sent = context.aside(history)
     assert sent.messages[1].calls[0].name.replace("_", "").isalnum()
     assert sent.tools == context.request(history).tools  # the same beginning: the provider has it cached
+
+
+@pytest.mark.parametrize("error", [ModelError("overloaded"), ModelUnavailable("not there")])
+async def test_a_model_that_cannot_be_reached_does_not_stop_it(error: Exception) -> None:
+    history = [Message(Role.USER, (person("go"),)), *turns(6)]
+    made = await compact(history, ScriptedModel([error]), request, ToolRegistry())
+    assert made is not None
+    assert "No summary could be written" in made[0][0].text

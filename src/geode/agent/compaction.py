@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from ..core.messages import Audio, Block, Image, Message, Role, Status, Structured, Text
 from ..discovery.deferral import revealed
-from ..models.model import Model, ModelError, Request, TurnEnded, Usage
+from ..models.model import Model, ModelError, ModelUnavailable, Request, TurnEnded, Usage
 from ..tools.registry import ToolRegistry
 from .history import mend
 from .marks import inert, notice, person, spoken
@@ -83,7 +83,7 @@ async def compact(
         return None
     try:
         summary, usage = await _hand_over(old, model, request)
-    except ModelError as error:
+    except (ModelError, ModelUnavailable) as error:
         summary, usage = f"(No summary could be written: {error.message})", Usage()
     kept = _kept(old)
     facts = {
