@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,10 +16,12 @@ from typing import Any
 import pytest
 
 from cli.conftest import SECONDS, Done, Place
+from geode.agent.session import history_of
 from geode.cli.events import event_document
 from geode.core import events
 from geode.models.scripted import call, turn
 from geode.models.scripted_server import Reply, ScriptedServer
+from geode.runtime import GeodeRuntime
 
 READS = turn("I look first.", calls=[call("read_file", path="a.txt"), call("read_file", path="b.txt")])
 WRITE = turn(calls=[call("write_file", path="sum.txt", content="3\n")])
@@ -111,6 +114,74 @@ def test_every_protocol_completes_the_same_task_with_the_same_document(
     ]
     assert set(document["usage"]) >= {"input_tokens", "output_tokens", "cost_usd"}
     assert document["session"]
+
+
+def _texts(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content or ())
+
+
+def _said(body: dict[str, Any]) -> list[tuple[str, ...]]:
+    """What a request body tells the model, in one form for the three protocols: who, what, with which arguments."""
+    out: list[tuple[str, ...]] = []
+    for item in body.get("messages") or body["input"]:
+        kind, role, content = item.get("type", "message"), item.get("role", ""), item.get("content")
+        if kind == "function_call":
+            out.append(("call", item["name"], json.dumps(json.loads(item["arguments"]), sort_keys=True)))
+        elif kind == "function_call_output":
+            out.append(("result", _texts(item["output"])))
+        elif role == "tool":
+            out.append(("result", _texts(content)))
+        elif role != "system":
+            for part in [{"type": "text", "text": content}] if isinstance(content, str) else content or ():
+                if part["type"] == "tool_use":
+                    out.append(("call", part["name"], json.dumps(part["input"], sort_keys=True)))
+                elif part["type"] == "tool_result":
+                    out.append(("result", _texts(part["content"])))
+                elif part.get("text"):
+                    out.append((role, part["text"]))
+            for wish in item.get("tool_calls") or ():
+                arguments = json.dumps(json.loads(wish["function"]["arguments"]), sort_keys=True)
+                out.append(("call", wish["function"]["name"], arguments))
+    return out
+
+
+def _history(place: Place, session: str) -> list[Any]:
+    """The stored conversation without ids and times."""
+
+    async def load() -> list[Any]:
+        async with GeodeRuntime.create(place.project, place.home, servers=False) as runtime:
+            messages = history_of(await runtime.transcripts.load(session))
+        return [
+            (m.role, m.text, [(c.name, c.arguments) for c in m.calls], [(r.tool, r.status, r.text) for r in m.results])
+            for m in messages
+        ]
+
+    return asyncio.run(load())
+
+
+def test_bodies_and_transcripts_are_the_same_over_the_three_protocols(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies: dict[str, list[Any]] = {}
+    transcripts: dict[str, list[Any]] = {}
+    for provider, prefix in (("openai-compatible", "UNUSED"), ("openai", "OPENAI"), ("anthropic", "ANTHROPIC")):
+        (place.project / "sum.txt").unlink(missing_ok=True)
+        with ScriptedServer([READS, WRITE, "The sum is 3."]) as server:
+            model = spec(server) if provider == "openai-compatible" else f"{provider}:scripted"
+            monkeypatch.setenv(f"{prefix}_API_KEY", "sk-test-0000")
+            monkeypatch.setenv(f"{prefix}_BASE_URL", f"{server.url}/v1")
+            done = place("run", TASK, "--model", model, "--json")
+            bodies[provider] = [_said(body) for body in server.bodies]
+        assert done.code == 0, done.err
+        transcripts[provider] = _history(place, done.json["session"])
+    first, *others = bodies.values()
+    assert len(first) == 3 and len(first[-1]) == 8, first[-1]
+    for other in others:
+        assert other == first
+    first, *others = transcripts.values()
+    assert len(first) == 6 and [o == first for o in others] == [True, True]
 
 
 def test_events_are_json_lines_and_the_last_one_is_the_outcome(place: Place) -> None:
