@@ -6,7 +6,6 @@ async with GeodeRuntime.create() as runtime:
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import os
 import platform
@@ -22,6 +21,7 @@ from .agent.media import MediaFitter
 from .agent.session import Session
 from .analysis.secrets import Redactor, known_secrets
 from .config.home import default_home, ensure_home
+from .config.person import local_user
 from .config.settings import Settings, load_settings
 from .config.trust import TrustStore
 from .containment.egress import GuardedClient
@@ -394,12 +394,3 @@ def _place(settings: Settings) -> str:
         f"# Where you are\nProject directory: {settings.project} (relative paths start here). "
         f"System: {platform.system()} {platform.machine()}. Policy mode: {settings.mode}."
     )
-
-
-@lru_cache(maxsize=1)
-def local_user() -> str:
-    """The name of the person this process runs as."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # no entry in the user database (containers)
-        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "local"

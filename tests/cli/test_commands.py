@@ -195,7 +195,7 @@ def test_an_unexpected_error_goes_to_a_private_log(geode: Place):
     (broken / "geode_break").mkdir(parents=True)
     (broken / "sitecustomize.py").write_text(
         "import getpass\ndef broken(): raise RuntimeError('key sk-ant-api03-' + 'a1B2' * 20)\n"
-        "import geode.cli.invocation as i\ni.principal = broken\n",
+        "import geode.config.person as p\np.local_user = broken\n",
         encoding="utf-8",
     )
     done = geode.process("policy", "check", "x", env={"PYTHONPATH": str(broken)})

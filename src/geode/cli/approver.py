@@ -8,9 +8,10 @@ import select
 import sys
 from datetime import UTC, datetime
 
+from ..config.person import local_user
 from ..core.ports import ApprovalAnswer, ApprovalRequest
-from .invocation import on_terminal, principal
 from .render import paint, visible
+from .terminal import on_terminal
 
 __all__ = ["TerminalApprover"]
 
@@ -39,12 +40,12 @@ class TerminalApprover:
             line = await _read_line(seconds)
         if line is None:
             print("\nno answer in time: not run", file=sys.stderr)
-            return ApprovalAnswer(False, by=principal(), reason="no answer in time", answered=False)
+            return ApprovalAnswer(False, by=local_user(), reason="no answer in time", answered=False)
         if not line.endswith("\n"):
             print(file=sys.stderr)
         if line.strip().lower() in {"y", "yes", "j", "ja", "네", "예"}:
-            return ApprovalAnswer(True, by=principal())
-        return ApprovalAnswer(False, by=principal(), reason="the person said no")
+            return ApprovalAnswer(True, by=local_user())
+        return ApprovalAnswer(False, by=local_user(), reason="the person said no")
 
 
 def _show(request: ApprovalRequest, seconds: float) -> None:

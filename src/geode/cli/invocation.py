@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import difflib
-import getpass
 import hashlib
 import os
 import signal
@@ -21,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..config.person import local_user
 from ..core.errors import UsageError
 from ..core.events import EventSink
 from . import render
@@ -33,21 +33,13 @@ if TYPE_CHECKING:
     from ..runtime import GeodeRuntime
     from ..store.database import Database
 
-__all__ = ["Invocation", "principal", "session_of"]
+__all__ = ["Invocation", "session_of"]
 
 T = TypeVar("T")
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _GRACE = 10.0
 """Seconds that everything has to end after a signal."""
-
-
-def principal() -> str:
-    """The operating system's name for the person at the keyboard."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in many containers
-        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "local"
 
 
 def session_of(project: Path) -> str:
@@ -120,7 +112,7 @@ class Invocation:
 
     @property
     def principal(self) -> str:
-        return principal()
+        return local_user()
 
     # ------------------------------------------------------------ parts of Geode
 
@@ -282,8 +274,3 @@ async def _interruptible(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
             watchdog.cancel()
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
-
-
-def on_terminal() -> bool:
-    """True when a person can be asked: stdin and stderr are both terminals."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()

@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Echo", "columns"]
+__all__ = ["Echo", "columns", "on_terminal"]
+
+
+def on_terminal() -> bool:
+    """True when a person can be asked: stdin and stderr are both terminals."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def columns() -> int:

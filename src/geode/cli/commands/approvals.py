@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from ...config.person import local_user
 from ...core.effects import Origin
 from .. import render
-from ..invocation import Invocation, principal
+from ..invocation import Invocation
 from ..parser import CommandParser, add_command, add_group, add_paging
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _answer(run: Invocation, *, approved: bool) -> int:
         from ...store.audit import AuditLog
 
         with run.database() as database:
-            approval = await Approvals(database).answer(run.args.id, approved, principal(), run.args.reason)
+            approval = await Approvals(database).answer(run.args.id, approved, local_user(), run.args.reason)
             await AuditLog(database, run.home).record(_record(approval))
             return approval.to_json()
 
@@ -105,7 +106,7 @@ def _record(approval: StoredApproval) -> AuditRecord:
         kind="approval",
         call_id=approval.call_id,
         tool=approval.tool,
-        principal=principal(),
+        principal=local_user(),
         origin=Origin.CLI.value,
         session=approval.session,
         mode=approval.mode,

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...config.person import local_user
 from ...core.errors import GeodeError, UsageError
 from .. import render
 from ..inputs import arguments_from, open_text, parse_object
-from ..invocation import Invocation, principal
+from ..invocation import Invocation
 from ..parser import ALLOW_HELP, CommandParser, add_command, add_group
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _judge(run: Invocation, request: Mapping[str, Any]) -> dict[str, Any]:
         arguments=arguments,
         mode=mode,
         node=_text(request, "node"),
-        user=_text(request, "user") or principal(),
+        user=_text(request, "user") or local_user(),
         requested=frozenset(allow) | run.settings.allow,
     )
     return {"tool": tool, "mode": mode, "node": _text(request, "node"), **verdict.to_json()}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import UsageError
 from .. import render
 from ..brought import Brought, brought_along
-from ..invocation import Invocation, on_terminal
+from ..invocation import Invocation
 from ..parser import CommandParser
+from ..terminal import on_terminal
 
 if TYPE_CHECKING:
     from ...config.trust import TrustState
