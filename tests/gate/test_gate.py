@@ -417,9 +417,12 @@ async def test_nothing_runs_when_the_intent_cannot_be_recorded(make: Any, home: 
     RUNS.clear()
     blocker.execute("DROP TABLE audit")
     blocker.commit()
+    log = EventLog()
+    runtime.subscribe(log)
     result = await runtime.call("peek", {"n": 2})
     blocker.close()
     assert result.status is Status.ERROR and RUNS == []
+    assert log.names()[-1] == "CallFinished", "whoever listens learns that it is over"
 
 
 async def test_a_call_whose_intent_could_not_be_recorded_does_not_use_up_its_key(make: Any, home: Path) -> None:

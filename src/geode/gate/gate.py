@@ -141,7 +141,9 @@ class Gate:
             return await self._finish_known(pending, resolved, resolved.entry)
         except StoreError as error:
             # Without the store nothing may run; what ran already has said so in its own result.
-            return failed(resolved, error)
+            result = failed(resolved, error)
+            self.emit(CallFinished(resolved.call, result))
+            return result
 
     async def refuse(self, call: Call, *, policy: str, reason: str) -> ToolResult:
         """Record and return the denial of a call that a front does not want to make (a repeat guard, a budget)."""
